@@ -28,7 +28,7 @@ REFUSALS = 2
 """A consumer that was refused so often stays where it is."""
 
 
-class StepRefused(exc.PlacementClientError):
+class MoveRefused(exc.PlacementClientError):
     """A step was not carried out, or not to its end."""
 
     summary = "Not moved: consumer"
@@ -73,7 +73,7 @@ class StepMover(Protocol):
         """Carry out a step to its end.
 
         :param pause: waits for some seconds; raises RunAbandoned if the run is left.
-        :raises StepRefused:
+        :raises MoveRefused:
         """
 
 
@@ -99,7 +99,7 @@ class PlainMover:
         try:
             self._plans.carry_out(MadePlan([step], 0, 0, False, False))
         except exc.PlacementClientError as error:
-            raise StepRefused(error.error, consumer_uuid=consumer_of(step)) from error
+            raise MoveRefused(error.error, consumer_uuid=consumer_of(step)) from error
 
 
 class PlanAround:
@@ -201,6 +201,8 @@ class Watcher:
 class PlanRun:
     """Plans, lets a mover carry the plan out, and plans again, until the goal holds.
 
+    ``around``: makes its plans, and knows what stays.
+
     :param root_of: returns the root of a provider's tree.
     :param parallel: so many steps at once, where their order allows it.
     """
@@ -214,7 +216,7 @@ class PlanRun:
         parallel: int = 1,
         watcher: Watcher | None = None,
     ) -> None:
-        self._around = PlanAround(plans, mover)
+        self.around = PlanAround(plans, mover)
         self._mover, self._root_of, self._parallel = mover, root_of, parallel
         self._watcher = watcher or Watcher()
         self._stopping, self._leaving = threading.Event(), threading.Event()
@@ -240,7 +242,7 @@ class PlanRun:
         last = ""
         for _ in range(PLANS):
             plan = self._plan(goal, _leave_refused(may, refusals), cost, left, last)
-            self._watcher.tell_plan(plan, self._around.stays)
+            self._watcher.tell_plan(plan, self.around.stays)
             if not plan.steps:
                 return self._done
             failures, left = self._take(plan.steps)
@@ -259,7 +261,7 @@ class PlanRun:
         last: str,
     ) -> MadePlan:
         try:
-            return self._around.make(goal, may, cost)
+            return self.around.make(goal, may, cost)
         except exc.PlacementClientError as error:
             if not self._done and not last:
                 raise
@@ -267,7 +269,7 @@ class PlanRun:
 
     def _make_stop(self, why: str, left: Sequence[Step]) -> RunStopped:
         return RunStopped(
-            why, done=self._done, left=left, stays=self._around.stays, under_way=self._under_way
+            why, done=self._done, left=left, stays=self.around.stays, under_way=self._under_way
         )
 
     def _take(self, steps: Sequence[Step]) -> tuple[list[exc.PlacementClientError], list[Step]]:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from placement.client import exceptions as exc
-from placement.client.moving import StepRefused
+from placement.client.moving import MoveRefused
 from placement.client.nova import OVER, Nova, NovaConsumer
 from placement.client.plans import Step, consumer_of
 from placement.client.provider_names import ProviderNames
@@ -26,7 +26,7 @@ SAMPLE = 20
 """Of so many of Nova's servers at least one must hold something here. Else it may be another cloud's Nova."""
 
 
-class Way(Enum):
+class MoveKind(Enum):
     """How a server moves to a host that is named, by what Nova lets it do in its state."""
 
     LIVE = "live migration"
@@ -35,7 +35,12 @@ class Way(Enum):
     DELETE = "deleted"
 
 
-WAYS = {"ACTIVE": Way.LIVE, "PAUSED": Way.LIVE, "SHUTOFF": Way.COLD, "SHELVED": Way.SHELVED}
+WAYS = {
+    "ACTIVE": MoveKind.LIVE,
+    "PAUSED": MoveKind.LIVE,
+    "SHUTOFF": MoveKind.COLD,
+    "SHELVED": MoveKind.SHELVED,
+}
 """By the state of a server."""
 
 OBSTACLES = {
@@ -108,9 +113,9 @@ class NovaMover:
             )
         return _find_obstacle(consumer) or self._find_obstacle_of_place(step, consumer)
 
-    def find_way(self, step: Step) -> Way:
+    def find_way(self, step: Step) -> MoveKind:
         """Return how this step is carried out; it must have no obstacle."""
-        return Way.DELETE if "remove" in step else WAYS[self._known[consumer_of(step)].state]
+        return MoveKind.DELETE if "remove" in step else WAYS[self._known[consumer_of(step)].state]
 
     def is_paused(self, step: Step) -> bool:
         """Tell whether the server stays paused when it moves."""
@@ -125,21 +130,21 @@ class NovaMover:
     def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
         """Ask Nova for a step, and wait until it is done and its source is free.
 
-        :raises StepRefused: Nova refuses it, or the server is not where it should be
+        :raises MoveRefused: Nova refuses it, or the server is not where it should be
         """
         course = _Course(self._nova, consumer_of(step), pause, self._step_s)
         try:
             way = self.find_way(step)
-            if way is Way.DELETE:
+            if way is MoveKind.DELETE:
                 course.delete()
                 return
             host = self.name_host(step)
-            if way is Way.COLD:
+            if way is MoveKind.COLD:
                 course.migrate(host)
             else:
-                course.migrate_live(host, shelved=way is Way.SHELVED)
+                course.migrate_live(host, shelved=way is MoveKind.SHELVED)
         except exc.NotAnswered as error:
-            raise StepRefused(
+            raise MoveRefused(
                 f"Nova does not answer, and may go on with it: {error.error}",
                 consumer_uuid=consumer_of(step),
             ) from error
@@ -268,8 +273,8 @@ class _Course:
                 raise self._make_refusal("it took too long, and may go on")
             self._pause(POLL_S)
 
-    def _make_refusal(self, why: str) -> StepRefused:
-        return StepRefused(why, consumer_uuid=self._server)
+    def _make_refusal(self, why: str) -> MoveRefused:
+        return MoveRefused(why, consumer_uuid=self._server)
 
 
 def _is_settled(shown: Mapping[str, Any] | None) -> bool:

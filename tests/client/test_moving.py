@@ -11,12 +11,12 @@ from keystoneauth1 import adapter
 from placement.client.exceptions import PlacementClientError
 from placement.client.moving import (
     PLANS,
+    MoveRefused,
     PlainMover,
     PlanAround,
     PlanRun,
     RunAbandoned,
     RunStopped,
-    StepRefused,
     Watcher,
     order_steps,
 )
@@ -139,7 +139,7 @@ def test_a_refused_step_is_planned_again(
     def refuse_once(step: Step, _: object) -> None:
         if not refused:
             refused.append(consumer_of(step))
-            raise StepRefused("busy", consumer_uuid=consumer_of(step))
+            raise MoveRefused("busy", consumer_uuid=consumer_of(step))
 
     mover.before = refuse_once
 
@@ -159,7 +159,7 @@ def test_refusals_end_the_run_with_what_is_done_and_left(
     def refuse(step: Step, _: object) -> None:
         asked.append(consumer_of(step))
         if consumer_of(step) == stubborn:
-            raise StepRefused("No valid host", consumer_uuid=stubborn)
+            raise MoveRefused("No valid host", consumer_uuid=stubborn)
 
     mover.before = refuse
     with pytest.raises(RunStopped) as stopped:

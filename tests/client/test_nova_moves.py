@@ -8,7 +8,7 @@ from keystoneauth1 import adapter, session
 from placement.client.exceptions import NotAnswered
 from placement.client.moving import PlanAround, PlanRun, RunStopped
 from placement.client.nova import Nova, PlaceHidden
-from placement.client.nova_moves import OBSTACLES, NovaMover, Way, WrongNova
+from placement.client.nova_moves import OBSTACLES, MoveKind, NovaMover, WrongNova
 from placement.client.osc.nova_steps import word_commands
 from placement.client.plans import NoPlanFound, PlansClient, consumer_of
 from tests.client.test_plans import Rack
@@ -166,7 +166,7 @@ def test_a_removal_is_a_deletion(cloud: Cloud) -> None:
     plan = PlanAround(cloud.plans, cloud.mover).make(
         cloud.rack.goal, {"move": {"consumer_types": []}, "remove": {"projects": ["red"]}}
     )
-    assert {cloud.mover.find_way(step) for step in plan.steps} == {Way.DELETE}
+    assert {cloud.mover.find_way(step) for step in plan.steps} == {MoveKind.DELETE}
     assert word_commands(cloud.mover, plan.steps[0]).startswith("openstack server delete --wait ")
     assert len(cloud.run(move={"consumer_types": []}, remove={"projects": ["red"]})) == 2
     assert (cloud.nova.servers, cloud.rack.where()) == ([], [])

@@ -12,7 +12,7 @@ from keystoneauth1 import adapter, session
 
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.side import Side
-from placement.client.nova_moves import Way
+from placement.client.nova_moves import MoveKind
 from placement.client.osc.nova_steps import word_commands
 
 NAMES = (
@@ -35,7 +35,15 @@ NAMES = (
 )
 
 WORDS = {
-    *("--os-compute-api-version", "2.56", "server", "migrate", "--live-migration", "--wait", "migration"),
+    *(
+        "--os-compute-api-version",
+        "2.56",
+        "server",
+        "migrate",
+        "--live-migration",
+        "--wait",
+        "migration",
+    ),
     *("confirm", "show", "-f", "value", "-c", "status", "unshelve", "shelve"),
 }
 """What the commands consist of, but for names."""
@@ -71,7 +79,12 @@ def read_by_a_shell(tmp_path: Path) -> Words:
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_hosts_are_words_to_the_shell(read_by_a_shell: Words, name: str) -> None:
     """Whatever the way: the first command is run for all that it says, and those after it."""
-    for way, paused in ((Way.LIVE, False), (Way.LIVE, True), (Way.COLD, False), (Way.SHELVED, False)):
+    for way, paused in (
+        (MoveKind.LIVE, False),
+        (MoveKind.LIVE, True),
+        (MoveKind.COLD, False),
+        (MoveKind.SHELVED, False),
+    ):
         mover: Any = SimpleNamespace(
             name_host=lambda step: name,
             find_way=lambda step, way=way: way,
@@ -81,7 +94,7 @@ def test_names_of_hosts_are_words_to_the_shell(read_by_a_shell: Words, name: str
         assert words.count(f"--host={name}") == 1
         assert set(words) - {f"--host={name}", name} <= WORDS
         assert words[-1] == name or words[-1] == name.rstrip("\n")
-    mover = SimpleNamespace(find_way=lambda step: Way.DELETE)
+    mover = SimpleNamespace(find_way=lambda step: MoveKind.DELETE)
     assert read_by_a_shell(word_commands(mover, {"remove": name}))[-1] == name
 
 

@@ -9,7 +9,7 @@ from osc_lib import exceptions
 
 from placement.client.exceptions import PlacementClientError
 from placement.client.nova import Nova, PlaceHidden
-from placement.client.nova_moves import STEP_S, NovaMover, Way
+from placement.client.nova_moves import STEP_S, MoveKind, NovaMover
 from placement.client.plans import Step, consumer_of
 from placement.printable import quote_word
 
@@ -47,17 +47,17 @@ def failures_as_command_errors() -> Iterator[None]:
 def word_commands(mover: NovaMover, step: Step) -> str:
     """Return what lets Nova carry out a step, and waits until it has: the next may need that."""
     server, way = consumer_of(step), mover.find_way(step)
-    if way is Way.DELETE:
+    if way is MoveKind.DELETE:
         return _join(["openstack", "server", "delete", "--wait", server])
     host = mover.name_host(step)
-    if way is Way.COLD:
+    if way is MoveKind.COLD:
         confirm = _join(["openstack", "server", "migration", "confirm", server])
         return f"{_migrate(host, server, '--wait')} && {confirm} && {_wait_while('VERIFY_RESIZE', server)}"
     if mover.is_paused(step):
         # The command would wait until it is active.
         return f"{_migrate(host, server, '--live-migration')} && {_wait_while('MIGRATING', server)}"
     live = _migrate(host, server, "--live-migration", "--wait")
-    if way is Way.LIVE:
+    if way is MoveKind.LIVE:
         return live
     unshelve, shelve = (
         _join(["openstack", "server", verb, "--wait", server]) for verb in ("unshelve", "shelve")

@@ -59,23 +59,18 @@ class RunPlan(command.Command):
         wanted = body["goal"], body.get("may"), body.get("cost")
         client = PlansClient(nova_steps.placement_adapter(self.app))
         mover = nova_steps.nova_mover(self.app, parsed_args.step_timeout)
-        around = PlanAround(client, mover)
-        with nova_steps.failures_as_command_errors(), refusals_explained(around):
-            if parsed_args.dry_run:
-                plan = around.make(*wanted)
-                _print_plan(plan, around.stays)
-                for step in plan.steps:
-                    print(_word_step(mover, step))
-                return
-            with Bar("steps") as bar:
-                watcher = _Printer(bar, mover)
-                run = PlanRun(
-                    client,
-                    mover,
-                    mover.names.root_of,
-                    parallel=parsed_args.parallel,
-                    watcher=watcher,
-                )
+        with nova_steps.failures_as_command_errors(), Bar("steps") as bar:
+            run = PlanRun(
+                client,
+                mover,
+                mover.names.root_of,
+                parallel=parsed_args.parallel,
+                watcher=_Printer(bar, mover),
+            )
+            with refusals_explained(run.around):
+                if parsed_args.dry_run:
+                    _print_dry_run(run.around.make(*wanted), run.around, mover)
+                    return
                 with _stopped_by_signal(run, bar):
                     try:
                         done = run.carry_out(*wanted)
@@ -139,9 +134,11 @@ class _Printer(Watcher):
         self._bar.show(consumer_of(step), self._done, self._total)
 
 
-def _print_plan(plan: MadePlan, stays: Mapping[str, str]) -> None:
-    for line in (*plans.word_stays(stays), plans.word_plan(vars(plan))):
+def _print_dry_run(plan: MadePlan, around: PlanAround, mover: NovaMover) -> None:
+    for line in (*plans.word_stays(around.stays), plans.word_plan(vars(plan))):
         print(line, file=sys.stderr)
+    for step in plan.steps:
+        print(_word_step(mover, step))
 
 
 def _word_step(mover: NovaMover, step: Step) -> str:
