@@ -12,7 +12,7 @@ from keystoneauth1 import adapter, session
 
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.side import Side
-from placement.client.nova_moves import MoveKind
+from placement.client.nova_moves import WAYS, MoveKind
 from placement.client.osc.nova_steps import word_commands
 
 NAMES = (
@@ -78,7 +78,7 @@ def read_by_a_shell(tmp_path: Path) -> Words:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_hosts_are_words_to_the_shell(read_by_a_shell: Words, name: str) -> None:
-    """Whatever the way: the first command is run for all that it says, and those after it."""
+    """However the server moves: the first command, and those after it."""
     for way, paused in (
         (MoveKind.LIVE, False),
         (MoveKind.LIVE, True),
