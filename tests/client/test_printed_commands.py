@@ -12,7 +12,7 @@ from keystoneauth1 import adapter, session
 
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.side import Side
-from placement.client.nova_moves import WAYS, MoveKind
+from placement.client.nova_moves import MoveKind
 from placement.client.osc.nova_steps import word_commands
 
 NAMES = (
