@@ -21,6 +21,10 @@ class Host(fake.FakeDriverWithoutFakeNodes):
         super().init_host(host)
         self._set_nodes([node_of(host)])
 
+    def post_live_migration(self, context, instance, block_device_info, migrate_data=None):
+        """Forget a server that has left: else it could not be evacuated to here later."""
+        self.destroy(context, instance, None, block_device_info)
+
     def get_nodenames_by_uuid(self, refresh=False):
         """Return the one node; asked for before ``init_host`` has named it."""
         return {node.get_local_node_uuid(): node_of(nova.conf.CONF.host)}
