@@ -44,6 +44,8 @@ class NovaConsumer(NamedTuple):
     :param state: of the server or of the migration, as Nova spells it.
     :param node: where the server is; None for nowhere, and for a migration.
     :param nodes: where it may hold something; None while something is under way: anywhere.
+    :param task: of a server: what Nova is doing with it.
+    :param server: of a migration: the server that it moves; None for a server.
     """
 
     uuid: str
@@ -51,6 +53,8 @@ class NovaConsumer(NamedTuple):
     state: str
     node: str | None = None
     nodes: frozenset[str] | None = None
+    task: str | None = None
+    server: str | None = None
 
 
 class _Server(NamedTuple):
@@ -91,7 +95,9 @@ class Nova:
             status, kind = migration["status"], migration["migration_type"]
             is_over = status in OVER
             if not is_over and migration["uuid"]:
-                yield NovaConsumer(migration["uuid"], False, status)
+                yield NovaConsumer(
+                    migration["uuid"], False, status, server=migration["instance_uuid"]
+                )
             # The host that a server was evacuated from has its part until it is back.
             if not is_over or (kind == "evacuation" and status == "done"):
                 migrations[migration["instance_uuid"]].append(
@@ -100,11 +106,68 @@ class Nova:
         for uuid, found in servers.items():
             nodes = _find_nodes(found, migrations.get(uuid, ()))
             must_hold = found.status not in HOLDS_NOTHING
-            yield NovaConsumer(uuid, must_hold, found.status, found.node, nodes)
+            yield NovaConsumer(uuid, must_hold, found.status, found.node, nodes, found.task)
 
     def knows(self, uuid: str) -> bool:
         """Tell whether there is a server with this uuid, by a request for it alone."""
         return self._send(f"/servers/{uuid}").status_code != 404
+
+    def migrations_of(self, server: str) -> list[dict[str, Any]]:
+        """Return all migrations of a server, those that are over too, as Nova shows them.
+
+        :raises NotAnswered: the list was refused, could not be read, or there was no answer
+        """
+        return list(self._list("/os-migrations", "migrations", {"instance_uuid": server}))
+
+    def server(self, uuid: str) -> dict[str, Any] | None:
+        """Return a server as Nova shows it; None if there is none.
+
+        :raises NotAnswered:
+        """
+        shown = self._show(f"/servers/{uuid}", "server")
+        return shown and dict(shown)
+
+    def service_host(self, node_uuid: str) -> str | None:
+        """Return the name that Nova's commands take for a hypervisor; None if there is none with this uuid.
+
+        :param node_uuid: that of the provider, which has the hypervisor's uuid.
+        :raises NotAnswered:
+        """
+        shown = self._show(f"/os-hypervisors/{node_uuid}", "hypervisor")
+        return shown and str(shown["service"]["host"])
+
+    def act(
+        self, server: str, action: str, argument: Any = None, microversion: str = MICROVERSION
+    ) -> str | None:
+        """Ask for an action of a server; return why Nova refuses it, None if it does not.
+
+        :raises NotAnswered: it may have begun all the same
+        """
+        return self._order(
+            "post", f"/servers/{server}/action", microversion, json={action: argument}
+        )
+
+    def delete(self, server: str) -> str | None:
+        """Ask for the end of a server; return why Nova refuses it, None if it does not."""
+        return self._order("delete", f"/servers/{server}", MICROVERSION)
+
+    def _order(self, method: str, url: str, microversion: str, **more: Any) -> str | None:
+        headers = {"Accept": "application/json"}
+        answer = send_request(
+            self._adapter, method, url, headers=headers, microversion=microversion, **more
+        )
+        return None if answer.status_code < 300 else _word_refusal(answer)
+
+    def _show(self, path: str, key: str) -> Any:
+        answer = self._send(path)
+        if answer.status_code == 404:
+            return None
+        if answer.status_code != 200:
+            raise NotAnswered(f"GET {path}: {_word_refusal(answer)}")
+        try:
+            return answer.json()[key]
+        except (ValueError, KeyError, TypeError) as error:
+            raise NotAnswered(f"GET {path}: unreadable answer: {error!r}") from error
 
     def _list_servers(self, only: dict[str, str]) -> Iterator[tuple[str, _Server]]:
         # The list of all lacks deleted servers that can still be restored.
@@ -130,8 +193,7 @@ class Nova:
             passed.add(asked)
             response = self._send(f"{path}?{asked}")
             if response.status_code != 200:
-                said = " ".join(str(response.text).split())[:300]
-                raise NotAnswered(f"GET {path}: HTTP {response.status_code} {said}")
+                raise NotAnswered(f"GET {path}: {_word_refusal(response)}")
             try:
                 page = response.json()
                 found, links = page[key], page.get(f"{key}_links", ())
@@ -145,8 +207,17 @@ class Nova:
 
     def _send(self, url: str) -> Any:
         return send_request(
-            self._adapter, "get", url, headers={"Accept": "application/json"}, microversion=MICROVERSION
+            self._adapter,
+            "get",
+            url,
+            headers={"Accept": "application/json"},
+            microversion=MICROVERSION,
         )
+
+
+def _word_refusal(response: Any) -> str:
+    said = " ".join(str(response.text).split())[:300]
+    return f"HTTP {response.status_code} {said}"
 
 
 def _find_nodes(server: _Server, migrations: Iterable[_Migration]) -> frozenset[str] | None:

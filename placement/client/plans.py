@@ -157,7 +157,7 @@ class PlansClient:
             except PlanFailed as error:
                 raise CarryOutStopped(
                     error.error,
-                    consumer_uuid=_consumer_of(step),
+                    consumer_uuid=consumer_of(step),
                     request_id=error.request_id,
                     status=error.status,
                     done=plan.steps[:number],
@@ -196,7 +196,7 @@ class PlansClient:
 
     def _is_done(self, step: Step, steps: Sequence[Step], context: Any) -> bool:
         """Tell whether a consumer is as the step has left it, or a later step of the same consumer."""
-        uuid = _consumer_of(step)
+        uuid = consumer_of(step)
         answer = self._api.send("get", f"/allocations/{quote(uuid)}", context)
         if answer.status_code >= 300:
             return False
@@ -206,7 +206,7 @@ class PlansClient:
         # Each step is one generation.
         last = now["consumer_generation"] - 1
         return last >= step["consumer_generation"] and any(
-            _consumer_of(each) == uuid
+            consumer_of(each) == uuid
             and each["consumer_generation"] == last
             and _amounts(each.get("allocations", {})) == _amounts(now["allocations"])
             for each in steps
@@ -220,7 +220,7 @@ def _make_body(step: Step) -> dict[str, Any]:
     """
     owner = {"project_id": step["project_id"], "user_id": step["user_id"]}
     body = {
-        _consumer_of(step): {
+        consumer_of(step): {
             **owner,
             "consumer_generation": step["consumer_generation"],
             "allocations": step.get("allocations", {}),
@@ -235,7 +235,8 @@ def _make_body(step: Step) -> dict[str, Any]:
     return body
 
 
-def _consumer_of(step: Step) -> str:
+def consumer_of(step: Step) -> str:
+    """Return the consumer that a step moves or removes."""
     uuid: str = step["remove"] if "remove" in step else step["consumer_uuid"]
     return uuid
 

@@ -149,7 +149,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         default=timedelta(hours=1),
         metavar="TIME",
         help="with --remove: only leaks whose allocations were written longer ago than this,"
-        " such as 90m, 2h or 7d; default: 1h",
+        " such as 90m, 2h or 7d; 0m: however young; default: 1h",
     )
     parser.add_argument(
         "--at-most",

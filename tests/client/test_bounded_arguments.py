@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from placement.client.osc import candidates, claims, history, plans, survival
+from placement.client.osc import candidates, claims, history, plan_run, plans, survival
 from placement.cmd import api, audit, compare, migrate_inventory, tree
 from placement.printable import escape_unprintable, quote_word
 
@@ -29,6 +29,7 @@ PARSERS = {
             claims.CreateClaim,
             history.ShowPlacementHistory,
             plans.CreatePlan,
+            plan_run.RunPlan,
             survival.ShowPlacementSurvival,
         )
     },

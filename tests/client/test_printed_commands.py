@@ -5,13 +5,15 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from keystoneauth1 import adapter, session
 
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 from placement.client.comparison.side import Side
-from placement.client.osc.plans import _word_command
+from placement.client.nova_moves import MoveKind
+from placement.client.osc.nova_steps import word_commands
 
 NAMES = (
     "host-1",
@@ -31,6 +33,20 @@ NAMES = (
     "& touch x &",
     "> x",
 )
+
+WORDS = {
+    *(
+        "--os-compute-api-version",
+        "2.56",
+        "server",
+        "migrate",
+        "--live-migration",
+        "--wait",
+        "migration",
+    ),
+    *("confirm", "show", "-f", "value", "-c", "status", "unshelve", "shelve"),
+}
+"""What the commands consist of, but for names."""
 
 Words = Callable[[str], list[str]]
 
@@ -62,12 +78,24 @@ def read_by_a_shell(tmp_path: Path) -> Words:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_hosts_are_words_to_the_shell(read_by_a_shell: Words, name: str) -> None:
-    names = SimpleNamespace(of=lambda uuid: {"root": name}[uuid])
-    words = read_by_a_shell(
-        _word_command(names, {"root_provider_uuid": "root", "consumer_uuid": name})
-    )
-    assert words[-3:] == [f"--host={name}", "--wait", name]
-    assert read_by_a_shell(_word_command(names, {"remove": name}))[-1] == name
+    """However the server moves: the first command, and those after it."""
+    for way, paused in (
+        (MoveKind.LIVE, False),
+        (MoveKind.LIVE, True),
+        (MoveKind.COLD, False),
+        (MoveKind.SHELVED, False),
+    ):
+        mover: Any = SimpleNamespace(
+            name_host=lambda step: name,
+            find_way=lambda step, way=way: way,
+            is_paused=lambda step, paused=paused: paused,
+        )
+        words = read_by_a_shell(word_commands(mover, {"consumer_uuid": name}))
+        assert words.count(f"--host={name}") == 1
+        assert set(words) - {f"--host={name}", name} <= WORDS
+        assert words[-1] == name or words[-1] == name.rstrip("\n")
+    mover = SimpleNamespace(find_way=lambda step: MoveKind.DELETE)
+    assert read_by_a_shell(word_commands(mover, {"remove": name}))[-1] == name
 
 
 @pytest.mark.parametrize("name", NAMES)

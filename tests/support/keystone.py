@@ -205,9 +205,9 @@ def _served(programs: Path, folder: Path, port: int) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
-def keystone() -> Iterator[Keystone]:
-    """One for all tests of a process, with the project ``service`` and the account of the service in it."""
+@contextlib.contextmanager
+def running_keystone() -> Iterator[Keystone]:
+    """Start one with the administrator and the standard roles."""
     programs = environment_of_keystone()
     port = free_port()
     with public_folder("placement-keystone-") as folder:
@@ -216,6 +216,12 @@ def keystone() -> Iterator[Keystone]:
         _configure(folder, folder, lifetime_s=86_400)
         _bootstrap(programs, folder, f"http://127.0.0.1:{port}/v3")
         with _served(programs, folder, port) as url:
-            running = Keystone(url=url, folder=folder)
-            running.create_user("placement", {running.create_project("service"): "service"})
-            yield running
+            yield Keystone(url=url, folder=folder)
+
+
+@pytest.fixture(scope="session")
+def keystone() -> Iterator[Keystone]:
+    """One for all tests of a process, with the project ``service`` and the account of the service in it."""
+    with running_keystone() as running:
+        running.create_user("placement", {running.create_project("service"): "service"})
+        yield running

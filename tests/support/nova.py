@@ -1,4 +1,7 @@
-"""A stand-in for Nova: the routes that the audit asks, with Nova's pages, filters and microversions."""
+"""A stand-in for Nova: the routes that are asked, with Nova's pages, filters and microversions.
+
+Of actions it carries out moves, at once, where Nova allows them in the state of the server.
+"""
 
 import contextlib
 import http.server
@@ -14,11 +17,25 @@ PAGE = 3
 HEAD = {"id": "v2.1", "status": "CURRENT", "version": "2.96", "min_version": "2.1"}
 
 
+ATTRIBUTE = "OS-EXT-SRV-ATTR"
+
+ACTIONS: dict[str, tuple[tuple[str, ...], str | None]] = {
+    "os-migrateLive": (("ACTIVE", "PAUSED"), None),
+    "migrate": (("ACTIVE", "SHUTOFF"), "VERIFY_RESIZE"),
+    "confirmResize": (("VERIFY_RESIZE",), "SHUTOFF"),
+    "unshelve": (("SHELVED",), "ACTIVE"),
+    "shelve": (("ACTIVE",), "SHELVED"),
+}
+"""By action: the states of servers that it takes, and the one that it leaves; None for the same."""
+
+
 class StandIn:
     """What Nova knows; a test may change it at any time.
 
     ``when_asked``: called with the path and the query of each request, before it is answered.
-    ``refused``: the end of the paths that are answered with a 403.
+    ``refused``: the end of the paths that are answered with a 403. ``hosts``: the host's name of a hypervisor
+    by its uuid; a server's node has the name in ``nodes``. ``when_moved``: called with a server and the uuid
+    of the hypervisor to which it has moved, or None if it is gone. ``actions``: what was asked for.
     """
 
     def __init__(self) -> None:
@@ -26,6 +43,12 @@ class StandIn:
         self.migrations: list[dict[str, Any]] = []
         self.when_asked: Callable[[str, dict[str, str]], None] = lambda path, query: None
         self.refused: tuple[str, ...] = ()
+        self.hosts: dict[str, str] = {}
+        self.nodes: dict[str, str] = {}
+        self.when_moved: Callable[[str, str | None], None] = lambda server, node: None
+        self.actions: list[tuple[str, str, Any]] = []
+        self.refused_actions: set[str] = set()
+        """Of these servers every action is answered with a 400."""
         self.url = ""
 
     def answer(self, path: str, query: dict[str, str], minor: int) -> dict[str, Any] | None:
@@ -51,10 +74,40 @@ class StandIn:
                 return self._page("migrations", "/os-migrations", found, query, "uuid")
             later = {"uuid"} | ({"migration_type"} if minor < 23 else set())
             return {"migrations": [{k: v for k, v in m.items() if k not in later} for m in found]}
+        node = path.removeprefix("/v2.1/os-hypervisors/")
+        if node in self.hosts:
+            return {"hypervisor": {"id": node, "service": {"host": self.hosts[node]}}}
         for server in self.servers:
             if path == f"/v2.1/servers/{server['id']}":
                 return {"server": server}
         return None
+
+    def act(self, path: str, body: dict[str, Any]) -> int:
+        """Carry out an action of a server; return the status of the answer."""
+        (action, argument), (uuid, _) = *body.items(), path.split("/")[3:5]
+        server = next((each for each in self.servers if each["id"] == uuid), None)
+        if server is None:
+            return 404
+        self.actions.append((uuid, action, argument))
+        if uuid in self.refused_actions:
+            return 400
+        allowed, becomes = ACTIONS[action]
+        if server["status"] not in allowed:
+            return 409
+        server["status"] = becomes or server["status"]
+        if isinstance(argument, dict):
+            (node,) = (node for node, host in self.hosts.items() if host == argument["host"])
+            server[f"{ATTRIBUTE}:host"] = argument["host"]
+            server[f"{ATTRIBUTE}:hypervisor_hostname"] = self.nodes[node]
+            self.when_moved(uuid, node)
+        return 202
+
+    def delete(self, path: str) -> int:
+        """Delete a server; return the status of the answer."""
+        uuid = path.rpartition("/")[2]
+        self.servers[:] = [each for each in self.servers if each["id"] != uuid]
+        self.when_moved(uuid, None)
+        return 204
 
     def _page(
         self, key: str, path: str, found: Sequence[Any], query: dict[str, str], marker: str
@@ -84,6 +137,20 @@ def nova() -> Iterator[StandIn]:
             text = json.dumps(body or {"itemNotFound": {"code": 404}}).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            self._end(stand_in.act(self.path, json.loads(self.rfile.read(length))))
+
+        def do_DELETE(self) -> None:
+            self._end(stand_in.delete(self.path))
+
+        def _end(self, status: int) -> None:
+            text = b"" if status < 300 else b'{"badRequest": {"message": "No valid host was found."}}'
+            self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)

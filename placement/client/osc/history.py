@@ -1,11 +1,14 @@
 """``openstack placement history show`` (specification 07 section 8)."""
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
+from osc_lib import exceptions
 from osc_lib.command import command
 
 from placement.client.argument_types import whole_number
-from placement.client.osc import candidates, insight, text
+from placement.client.osc import candidates, insight, nova_steps, text
 
 
 class ShowPlacementHistory(command.ShowOne):
@@ -18,6 +21,12 @@ class ShowPlacementHistory(command.ShowOne):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument("--consumer", metavar="<uuid>", help="What it held, such as a server.")
+        parser.add_argument(
+            "--server",
+            metavar="<uuid>",
+            help="What a server and all its migrations held: Nova is asked for these, as an administrator. "
+            "Does not go with --consumer and --marker.",
+        )
         parser.add_argument(
             "--provider",
             metavar="<provider>",
@@ -54,6 +63,26 @@ class ShowPlacementHistory(command.ShowOne):
         query = [(name, value) for name in asked if (value := getattr(parsed_args, name))]
         if parsed_args.provider:
             query.append(("provider", insight.provider_uuid(self.app, parsed_args.provider)))
-        told = insight.get(self.app, "/-/history", query)
+        told = self._ask_of_server(parsed_args, query) if parsed_args.server else self._ask(query)
         writes = text.WordedColumn(told["writes"], text.word_writes)
         return ("writes", "next"), (writes, told["next"])
+
+    def _ask(self, query: Sequence[tuple[str, str]]) -> Any:
+        return insight.get(self.app, "/-/history", query)
+
+    def _ask_of_server(
+        self, parsed_args: argparse.Namespace, query: Sequence[tuple[str, str]]
+    ) -> Any:
+        """Return the newest writes of a server and of its migrations together."""
+        if parsed_args.consumer or parsed_args.marker:
+            raise exceptions.CommandError("--server does not go with --consumer and --marker.")
+        with nova_steps.failures_as_command_errors():
+            moves = nova_steps.nova_of(self.app).migrations_of(parsed_args.server)
+        consumers = [parsed_args.server, *(move["uuid"] for move in moves if move["uuid"])]
+        found = [
+            write
+            for uuid in consumers
+            for write in self._ask([*query, ("consumer", uuid)])["writes"]
+        ]
+        found.sort(key=lambda write: str(write["at"]), reverse=True)
+        return {"writes": found[: parsed_args.limit], "next": None}

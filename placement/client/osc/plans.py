@@ -4,18 +4,18 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
 from placement.client.argument_types import number, whole_number
-from placement.client.osc import insight, text
-from placement.printable import escape_unprintable, quote_word
+from placement.client.moving import PlanAround
+from placement.client.osc import insight, nova_steps, text
+from placement.client.plans import NoPlanFound, PlansClient, Step, consumer_of
+from placement.client.provider_names import ProviderNames
+from placement.printable import escape_unprintable
 
 REMOVED = "(removed)"
-COMPUTE_VERSION = "2.30"
-"""Since it a live migration to a named host is checked by the scheduler."""
 
 
 class CreatePlan(command.Lister):
@@ -27,8 +27,8 @@ class CreatePlan(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
-        _add_goal_options(parser)
-        _add_permission_options(parser)
+        add_goal_options(parser)
+        add_permission_options(parser)
         shown = parser.add_mutually_exclusive_group()
         shown.add_argument(
             "--hold",
@@ -39,8 +39,14 @@ class CreatePlan(command.Lister):
         shown.add_argument(
             "--commands",
             action="store_true",
-            help="Print the commands that let Nova carry it out, one a line. Nova claims by itself, so "
-            "nothing can be held for it.",
+            help="Print the commands that let Nova carry it out, one step a line. Implies --nova. Nova "
+            "claims by itself, so nothing can be held for it.",
+        )
+        parser.add_argument(
+            "--nova",
+            action="store_true",
+            help="Ask Nova first: what is no server, or cannot move in its state, stays, and is named. Needs "
+            "an administrator of Nova.",
         )
         return parser
 
@@ -51,37 +57,75 @@ class CreatePlan(command.Lister):
         done: int = super().run(parsed_args)
         return done
 
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Print no table of no steps to people: there is a sentence."""
+        if not data and parsed_args.formatter in ("table", "value"):
+            return 0
+        done: int = super().produce_output(parsed_args, column_names, data)
+        return done
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
         """Ask, and list the steps; what is known of the whole plan goes to stderr."""
+        if parsed_args.commands or parsed_args.nova:
+            return self._ask_nova_too(parsed_args)
         try:
-            told = insight.post(self.app, "/-/plans", _make_body(self.app, parsed_args))
+            told = insight.post(self.app, "/-/plans", make_body(self.app, parsed_args))
         except exceptions.Conflict as refused:
             raise exceptions.CommandError("\n".join(_explain_refusal(refused))) from refused
-        print(_word_plan(told), file=sys.stderr)
-        names = _ProviderNames(self.app)
-        if parsed_args.commands:
-            return ("command",), [(_word_command(names, step),) for step in told["steps"]]
-        columns: tuple[str, ...] = ("consumer", "from", "to")
-        rows = [
-            (
-                step.get("remove") or step["consumer_uuid"],
-                text.PrintableColumn(names.root_of(next(iter(step["from"])))),
-                REMOVED
-                if "remove" in step
-                else text.PrintableColumn(names.of(step["root_provider_uuid"])),
-            )
-            for step in told["steps"]
-        ]
-        if parsed_args.formatter == "table":
-            return columns, rows
-        more = ("consumer_generation", "allocations", "held_by")
-        return (*columns, *(name.replace("_", " ") for name in more)), [
-            (*row, *(step.get(name) for name in more))
-            for row, step in zip(rows, told["steps"], strict=True)
-        ]
+        print(word_plan(told), file=sys.stderr)
+        names = ProviderNames(nova_steps.placement_adapter(self.app))
+        return _list_steps(told["steps"], names, parsed_args.formatter)
+
+    def _ask_nova_too(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
+        """Plan around what Nova cannot move, and say what that is."""
+        if parsed_args.hold is not None:
+            raise exceptions.CommandError("--hold does not go with --nova: Nova claims by itself.")
+        body = make_body(self.app, parsed_args)
+        client = PlansClient(nova_steps.placement_adapter(self.app))
+        mover = nova_steps.nova_mover(self.app)
+        around = PlanAround(client, mover)
+        with nova_steps.failures_as_command_errors():
+            try:
+                plan = around.make(body["goal"], body.get("may"), body.get("cost"))
+            except NoPlanFound as none:
+                lines = [none.error, *word_stays(around.stays)]
+                lines += word_obstacles(none.groups, none.homeless, none.explanation)
+                raise exceptions.CommandError("\n".join(lines)) from none
+            for line in (*word_stays(around.stays), word_plan(vars(plan))):
+                print(line, file=sys.stderr)
+            if parsed_args.commands:
+                return ("command",), [
+                    (nova_steps.word_commands(mover, step),) for step in plan.steps
+                ]
+            columns, rows = _list_steps(plan.steps, mover.names, parsed_args.formatter)
+            ways = [mover.find_way(step).value for step in plan.steps]
+            return (*columns, "how"), [(*row, way) for row, way in zip(rows, ways, strict=True)]
 
 
-def _add_goal_options(parser: argparse.ArgumentParser) -> None:
+def _list_steps(
+    steps: Sequence[Step], names: ProviderNames, formatter: str
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    columns: tuple[str, ...] = ("consumer", "from", "to")
+    rows: list[tuple[Any, ...]] = [
+        (
+            consumer_of(step),
+            text.PrintableColumn(names.of(names.root_of(next(iter(step["from"]))))),
+            REMOVED
+            if "remove" in step
+            else text.PrintableColumn(names.of(step["root_provider_uuid"])),
+        )
+        for step in steps
+    ]
+    if formatter == "table":
+        return columns, rows
+    more = ("consumer_generation", "allocations", "held_by")
+    return (*columns, *(name.replace("_", " ") for name in more)), [
+        (*row, *(step.get(name) for name in more)) for row, step in zip(rows, steps, strict=True)
+    ]
+
+
+def add_goal_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is to hold."""
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument(
         "--place",
@@ -125,7 +169,8 @@ def _add_goal_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_permission_options(parser: argparse.ArgumentParser) -> None:
+def add_permission_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what may move and go, and what that costs."""
     for option, words in (
         ("--move-type", "Consumers of this type may move. Default: of all but MIGRATION."),
         ("--remove-type", "Consumers of this type may be removed. Default: none."),
@@ -154,7 +199,8 @@ def _add_permission_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def _make_body(app: Any, parsed_args: argparse.Namespace) -> dict[str, Any]:
+def make_body(app: Any, parsed_args: argparse.Namespace) -> dict[str, Any]:
+    """Return the body of the request that the options describe."""
     move = {
         "consumer_types": parsed_args.move_types,
         "except": parsed_args.excepts,
@@ -171,7 +217,7 @@ def _make_body(app: Any, parsed_args: argparse.Namespace) -> dict[str, Any]:
         "goal": _make_goal(app, parsed_args),
         "may": _given(may),
         "cost": _given(cost),
-        "hold_s": parsed_args.hold,
+        "hold_s": getattr(parsed_args, "hold", None),
     }
     return _given(body)
 
@@ -200,45 +246,11 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class _ProviderNames:
-    """Names of providers, each asked for once."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-        self._shown: dict[str, Mapping[str, Any]] = {}
-
-    def of(self, uuid: str) -> str:
-        """Return the name of a provider."""
-        return str(self._ask(uuid)["name"])
-
-    def root_of(self, uuid: str) -> str:
-        """Return the name of the root of a provider's tree."""
-        return self.of(self._ask(uuid)["root_provider_uuid"])
-
-    def _ask(self, uuid: str) -> Mapping[str, Any]:
-        if uuid not in self._shown:
-            self._shown[uuid] = insight.get(self._app, f"/resource_providers/{quote(uuid)}", [])
-        return self._shown[uuid]
-
-
-def _word_command(names: _ProviderNames, step: Mapping[str, Any]) -> str:
-    """Return what lets Nova carry out a step, and waits until it has: the next may need that."""
-    if "remove" in step:
-        return _join(["openstack", "server", "delete", "--wait", step["remove"]])
-    words = ["openstack", "--os-compute-api-version", COMPUTE_VERSION]
-    words += ["server", "migrate", "--live-migration"]
-    # One word with its option: a name may begin with a dash.
-    words.append(f"--host={names.of(step['root_provider_uuid'])}")
-    return _join([*words, "--wait", step["consumer_uuid"]])
-
-
-def _join(words: Sequence[str]) -> str:
-    return " ".join(map(quote_word, words))
-
-
-def _word_plan(told: Mapping[str, Any]) -> str:
+def word_plan(told: Mapping[str, Any]) -> str:
     """Return in a few sentences what is known of a plan."""
     count = len(told["steps"])
+    if not count:
+        return "It holds already: nothing must move or go."
     certain = "no plan costs less"
     if not told["minimal"]:
         certain += f" than {told['lower_bound']:g}"
@@ -252,14 +264,30 @@ def _word_plan(told: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def word_stays(stays: Mapping[str, str]) -> list[str]:
+    """Return a line for each consumer that cannot move."""
+    return [escape_unprintable(f"Stays: {uuid}: {why}") for uuid, why in stays.items()]
+
+
 def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
     """Yield the words of a refusal, and what was in the way."""
     yield str(refused.message)
     response = getattr(refused.__cause__, "response", None)
     error = {} if response is None else response.json()["errors"][0]
-    if error.get("groups"):
-        yield f"In the way were the rules of: {escape_unprintable(', '.join(error['groups']))}"
-    if error.get("homeless"):
-        yield f"Cannot leave:\n{text.word_consumers(error['homeless'])}"
-    if "explanation" in error:
-        yield text.word_steps(error["explanation"]["steps"])
+    yield from word_obstacles(
+        error.get("groups", ()), error.get("homeless", ()), error.get("explanation")
+    )
+
+
+def word_obstacles(
+    groups: Sequence[str],
+    homeless: Sequence[Mapping[str, Any]],
+    explanation: Mapping[str, Any] | None,
+) -> Iterator[str]:
+    """Yield what was in the way of a plan."""
+    if groups:
+        yield f"In the way were the rules of: {escape_unprintable(', '.join(groups))}"
+    if homeless:
+        yield f"Cannot leave:\n{text.word_consumers(homeless)}"
+    if explanation is not None:
+        yield text.word_steps(explanation["steps"])

@@ -1,0 +1,325 @@
+"""Plans carried out by something that moves consumers, such as Nova (specification 10 section 7). ::
+
+run = PlanRun(PlansClient(adapter), NovaMover(Nova(compute), adapter), ProviderNames(adapter).root_of)
+run.carry_out({"empty": {"trees": [host]}})
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, Protocol
+
+from placement.client import exceptions as exc
+from placement.client.plans import MadePlan, NoPlanFound, PlanFailed, PlansClient, Step, consumer_of
+
+PLANS = 10
+"""How often a run plans at most; the last plan of a run that ends well has no steps."""
+
+PLANS_AROUND = 20
+"""How often one plan is made anew because it names consumers that cannot move."""
+
+EXCEPT_MOST = 10_000
+"""So many consumers the service lets a plan leave where they are."""
+
+REFUSALS = 2
+"""A consumer that was refused so often stays where it is."""
+
+
+class MoveRefused(exc.PlacementClientError):
+    """A step was not carried out, or not to its end."""
+
+    summary = "Not moved: consumer"
+
+
+class RunAbandoned(exc.PlacementClientError):
+    """A run was left while a step was under way."""
+
+    summary = "Left while this was under way: consumer"
+
+
+class RunStopped(exc.PlacementClientError):
+    """A run came to no end.
+
+    ``done``: the steps that were carried out; ``left``: those of the last plan that were not. ``stays``: why
+    each of these consumers cannot move. ``under_way``: the consumers that something may still be moving.
+    """
+
+    summary = "The plan is not carried out"
+
+    def __init__(self, error: object = "", **subject: Any) -> None:
+        self.done: Sequence[Step] = subject.pop("done")
+        self.left: Sequence[Step] = subject.pop("left")
+        self.stays: Mapping[str, str] = subject.pop("stays")
+        self.under_way: Sequence[str] = subject.pop("under_way", ())
+        super().__init__(error, **subject)
+
+
+class StepMover(Protocol):
+    """What moves consumers. Each of its methods may raise a PlacementClientError, which ends the run."""
+
+    def look(self) -> None:
+        """Read anew what exists and in which state it is."""
+
+    def list_unmovable(self) -> Mapping[str, str]:
+        """Return consumers that cannot move, each with the reason, as far as they are known."""
+
+    def find_obstacle(self, step: Step) -> str | None:
+        """Return why this step cannot be carried out; None if it can."""
+
+    def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
+        """Carry out a step to its end.
+
+        :param pause: waits for some seconds; raises RunAbandoned if the run is left.
+        :raises MoveRefused:
+        """
+
+
+class PlainMover:
+    """Carries steps out by the plain requests of specification 10 section 6; nothing else moves."""
+
+    def __init__(self, plans: PlansClient) -> None:
+        self._plans = plans
+
+    def look(self) -> None:
+        """Nothing is known beside the service."""
+
+    def list_unmovable(self) -> Mapping[str, str]:
+        """All consumers can move."""
+        return {}
+
+    def find_obstacle(self, step: Step) -> str | None:
+        """Every step can be carried out."""
+        return None
+
+    def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
+        """Send the request of one step."""
+        try:
+            self._plans.carry_out(MadePlan([step], 0, 0, False, False))
+        except exc.PlacementClientError as error:
+            raise MoveRefused(error.error, consumer_uuid=consumer_of(step)) from error
+
+
+class PlanAround:
+    """Makes plans whose steps a mover can carry out.
+
+    ``stays``: the consumers that plans would have moved and that cannot move, each with the reason.
+    """
+
+    def __init__(self, plans: PlansClient, mover: StepMover) -> None:
+        self._plans, self._mover = plans, mover
+        self.stays: dict[str, str] = {}
+
+    def make(
+        self,
+        goal: Mapping[str, Any],
+        may: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+    ) -> MadePlan:
+        """Look at what there is, and plan; the arguments are those of :meth:`PlansClient.make`.
+
+        :raises NoPlanFound: there is no plan without what cannot move; ``stays`` has all that is in its way
+        :raises PlanFailed: too many plans named something that cannot move
+        """
+        self._mover.look()
+        self.stays = {}
+        fixed = [*dict(may or {}).get("move", {}).get("except", ())]
+        unmovable: Mapping[str, str] = {}
+        for _ in range(PLANS_AROUND):
+            try:
+                plan = self._plans.make(
+                    goal, may=_with_except(may, fixed, self.stays, unmovable), cost=cost
+                )
+            except NoPlanFound as none:
+                homeless = {each["uuid"] for each in none.homeless}
+                self.stays |= {uuid: why for uuid, why in unmovable.items() if uuid in homeless}
+                raise
+            found = {
+                consumer_of(step): why
+                for step in plan.steps
+                if (why := self._mover.find_obstacle(step))
+            }
+            if not found:
+                return plan
+            self.stays |= found
+            # Only now: most plans name nothing of this, and a cloud may have many.
+            unmovable = unmovable or self._mover.list_unmovable()
+        raise PlanFailed(f"{PLANS_AROUND} plans have each named consumers that cannot move")
+
+
+def _with_except(
+    may: Mapping[str, Any] | None,
+    fixed: Sequence[str],
+    stays: Iterable[str],
+    unmovable: Iterable[str],
+) -> dict[str, Any] | None:
+    """Return the permissions without what cannot move: first what a plan has named."""
+    kept = list(dict.fromkeys((*fixed, *stays, *unmovable)))[:EXCEPT_MOST]
+    given = dict(may or {})
+    if kept:
+        given["move"] = {**given.get("move", {}), "except": kept}
+    return given or None
+
+
+def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[set[int]]:
+    """Return for each step the earlier ones that must have ended before it begins.
+
+    A step waits for the earlier steps of its consumer, and for those that leave a tree to which it goes: it
+    may need their room. The others may end in any order. Of the steps into a tree that have begun, the last
+    one in the order of the plan found room there beside all the others, after the same consumers had left.
+
+    :param root_of: returns the root of a provider's tree.
+    """
+    left = [set(map(root_of, step["from"])) for step in steps]
+    taken = [set(map(root_of, step.get("allocations", {}))) for step in steps]
+    consumers = [consumer_of(step) for step in steps]
+    return [
+        {
+            earlier
+            for earlier in range(number)
+            if consumers[earlier] == consumers[number] or left[earlier] & taken[number]
+        }
+        for number in range(len(steps))
+    ]
+
+
+class Watcher:
+    """Is told what a run does. This one says nothing."""
+
+    def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
+        """A plan was made; it may be the last one, without steps."""
+
+    def tell_beginning(self, step: Step) -> None:
+        """A step begins."""
+
+    def tell_end(self, step: Step, failure: exc.PlacementClientError | None) -> None:
+        """A step is done, or it was refused."""
+
+
+class PlanRun:
+    """Plans, lets a mover carry the plan out, and plans again, until the goal holds.
+
+    ``around``: makes its plans, and knows what stays.
+
+    :param root_of: returns the root of a provider's tree.
+    :param parallel: so many steps at once, where their order allows it.
+    """
+
+    def __init__(
+        self,
+        plans: PlansClient,
+        mover: StepMover,
+        root_of: Callable[[str], str],
+        *,
+        parallel: int = 1,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.around = PlanAround(plans, mover)
+        self._mover, self._root_of, self._parallel = mover, root_of, parallel
+        self._watcher = watcher or Watcher()
+        self._stopping, self._leaving = threading.Event(), threading.Event()
+        self._done: list[Step] = []
+        self._under_way: list[str] = []
+
+    def stop(self) -> None:
+        """Begin no more steps; called a second time, leave those that are under way. From any thread."""
+        (self._leaving if self._stopping.is_set() else self._stopping).set()
+
+    def carry_out(
+        self,
+        goal: Mapping[str, Any],
+        may: Mapping[str, Any] | None = None,
+        cost: Mapping[str, Any] | None = None,
+    ) -> list[Step]:
+        """Let the goal hold; return the steps that this took.
+
+        :raises RunStopped: it was stopped, there is no plan, or steps were refused too often
+        """
+        refusals: Counter[str] = Counter()
+        left: Sequence[Step] = ()
+        last = ""
+        for _ in range(PLANS):
+            plan = self._plan(goal, _leave_refused(may, refusals), cost, left, last)
+            self._watcher.tell_plan(plan, self.around.stays)
+            if not plan.steps:
+                return self._done
+            failures, left = self._take(plan.steps)
+            last = "; ".join(map(str, failures))
+            if self._stopping.is_set():
+                raise self._make_stop("it was told to stop; run it again to go on", left)
+            refusals.update(failure.consumer_uuid for failure in failures)
+        raise self._make_stop(f"{PLANS} plans did not reach the goal. {last}".strip(), left)
+
+    def _plan(
+        self,
+        goal: Mapping[str, Any],
+        may: Mapping[str, Any] | None,
+        cost: Mapping[str, Any] | None,
+        left: Sequence[Step],
+        last: str,
+    ) -> MadePlan:
+        try:
+            return self.around.make(goal, may, cost)
+        except exc.PlacementClientError as error:
+            if not self._done and not last:
+                raise
+            raise self._make_stop(f"{error} {last}".strip(), left) from error
+
+    def _make_stop(self, why: str, left: Sequence[Step]) -> RunStopped:
+        return RunStopped(
+            why, done=self._done, left=left, stays=self.around.stays, under_way=self._under_way
+        )
+
+    def _take(self, steps: Sequence[Step]) -> tuple[list[exc.PlacementClientError], list[Step]]:
+        """Carry out steps until one is refused or the run stops; return the refusals, and what is left."""
+        waits_for = order_steps(steps, self._root_of)
+        waiting, done = list(range(len(steps))), set[int]()
+        running: dict[Future[None], int] = {}
+        failures: list[exc.PlacementClientError] = []
+        with ThreadPoolExecutor(self._parallel) as pool:
+            while True:
+                ready = [each for each in waiting if waits_for[each] <= done]
+                if failures or self._stopping.is_set():
+                    ready = []
+                for number in ready[: self._parallel - len(running)]:
+                    waiting.remove(number)
+                    self._watcher.tell_beginning(steps[number])
+                    running[pool.submit(self._mover.carry_out, steps[number], self._pause)] = number
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    number = running.pop(future)
+                    failure = self._read(future, steps[number])
+                    if failure is None:
+                        done.add(number)
+                        self._done.append(steps[number])
+                    else:
+                        failures.append(failure)
+                    self._watcher.tell_end(steps[number], failure)
+        return failures, [step for number, step in enumerate(steps) if number not in done]
+
+    def _read(self, future: Future[None], step: Step) -> exc.PlacementClientError | None:
+        """Return why a step failed; None if it did not."""
+        try:
+            future.result()
+        except exc.PlacementClientError as error:
+            error.consumer_uuid = error.consumer_uuid or consumer_of(step)
+            if isinstance(error, RunAbandoned):
+                self._under_way.append(error.consumer_uuid)
+            return error
+        return None
+
+    def _pause(self, seconds: float) -> None:
+        if self._leaving.wait(seconds):
+            raise RunAbandoned("it goes on, and nobody waits for it")
+
+
+def _leave_refused(
+    may: Mapping[str, Any] | None, refusals: Counter[str]
+) -> Mapping[str, Any] | None:
+    """Return the permissions without consumers that were refused too often."""
+    refused = [uuid for uuid, times in refusals.items() if times >= REFUSALS]
+    fixed = dict(may or {}).get("move", {}).get("except", ())
+    return _with_except(may, fixed, refused, ()) if refused else may

@@ -1,0 +1,81 @@
+"""The steps of plans as commands of ``openstack server``, and what asks Nova for them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from keystoneauth1 import adapter
+from osc_lib import exceptions
+
+from placement.client.exceptions import PlacementClientError
+from placement.client.nova import Nova, PlaceHidden
+from placement.client.nova_moves import STEP_S, MoveKind, NovaMover
+from placement.client.plans import Step, consumer_of
+from placement.printable import quote_word
+
+VERSION = "2.56"
+"""Since it a migration to a named host is checked by the scheduler, whether it is live or cold."""
+
+
+def placement_adapter(app: Any) -> adapter.Adapter:
+    """Return the adapter of this service that a command uses."""
+    client = app.client_manager.placement
+    return adapter.Adapter(client.session, **client.ks_filter)
+
+
+def nova_of(app: Any) -> Nova:
+    """Return the Nova of the cloud and region that a command is told."""
+    return Nova(app.client_manager.sdk_connection.compute)
+
+
+def nova_mover(app: Any, step_s: float = STEP_S) -> NovaMover:
+    """Return what moves servers."""
+    return NovaMover(nova_of(app), placement_adapter(app), step_s)
+
+
+@contextmanager
+def failures_as_command_errors() -> Iterator[None]:
+    """Let failures end a command with their words."""
+    try:
+        yield
+    except PlaceHidden as error:
+        raise exceptions.CommandError(f"{error}: the account must be an administrator's") from error
+    except PlacementClientError as error:
+        raise exceptions.CommandError(str(error)) from error
+
+
+def word_commands(mover: NovaMover, step: Step) -> str:
+    """Return what lets Nova carry out a step, and waits until it has: the next may need that."""
+    server, way = consumer_of(step), mover.find_way(step)
+    if way is MoveKind.DELETE:
+        return _join(["openstack", "server", "delete", "--wait", server])
+    host = mover.name_host(step)
+    if way is MoveKind.COLD:
+        confirm = _join(["openstack", "server", "migration", "confirm", server])
+        return f"{_migrate(host, server, '--wait')} && {confirm} && {_wait_while('VERIFY_RESIZE', server)}"
+    if mover.is_paused(step):
+        # The command would wait until it is active.
+        return f"{_migrate(host, server, '--live-migration')} && {_wait_while('MIGRATING', server)}"
+    live = _migrate(host, server, "--live-migration", "--wait")
+    if way is MoveKind.LIVE:
+        return live
+    unshelve, shelve = (
+        _join(["openstack", "server", verb, "--wait", server]) for verb in ("unshelve", "shelve")
+    )
+    return f"{unshelve} && {live} && {shelve}"
+
+
+def _migrate(host: str, server: str, *options: str) -> str:
+    words = ["openstack", "--os-compute-api-version", VERSION, "server", "migrate"]
+    # One word with its option: a name may begin with a dash.
+    return _join([*words, *options, f"--host={host}", server])
+
+
+def _wait_while(status: str, server: str) -> str:
+    """Return what waits in a shell: no command of ``openstack`` does."""
+    show = _join(["openstack", "server", "show", "-f", "value", "-c", "status", server])
+    return f'while [ "$({show})" = {status} ]; do sleep 1; done'
+
+
+def _join(words: Sequence[str]) -> str:
+    return " ".join(map(quote_word, words))

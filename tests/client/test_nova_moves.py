@@ -1,0 +1,220 @@
+"""Servers that Nova moves: which can, how, by which requests, and when nothing is planned at all."""
+
+from collections.abc import Iterator
+
+import pytest
+from keystoneauth1 import adapter, session
+
+from placement.client.exceptions import NotAnswered
+from placement.client.moving import PlanAround, PlanRun, RunStopped
+from placement.client.nova import Nova, PlaceHidden
+from placement.client.nova_moves import OBSTACLES, MoveKind, NovaMover, WrongNova
+from placement.client.osc.nova_steps import word_commands
+from placement.client.plans import NoPlanFound, PlansClient, consumer_of
+from tests.client.test_plans import Rack
+from tests.client.world import World
+from tests.support.nova import StandIn, nova
+from tests.support.world import new_uuid
+
+
+class Cloud:
+    """A rack whose two consumers on the first host are servers of a Nova, and its mover."""
+
+    def __init__(self, stand_in: StandIn, world: World, http: adapter.Adapter) -> None:
+        self.nova, self.world, self.http = stand_in, world, http
+        self.rack = Rack(world)
+        for number, host in enumerate(self.rack.hosts, 1):
+            stand_in.hosts[host] = f"svc-{number}"
+            stand_in.nodes[host] = f"provider-{host}"
+        stand_in.when_moved = self.move
+        for server in self.rack.servers:
+            self.add(server)
+        self.plans = PlansClient(http)
+        compute = adapter.Adapter(
+            session.Session(), service_type="compute", endpoint_override=stand_in.url
+        )
+        self.mover = NovaMover(Nova(compute), http)
+
+    def add(self, uuid: str, status: str = "ACTIVE") -> None:
+        self.nova.servers.append(
+            {
+                "id": uuid,
+                "status": status,
+                "OS-EXT-STS:task_state": None,
+                "OS-EXT-SRV-ATTR:instance_name": "i",
+                "OS-EXT-SRV-ATTR:host": "svc-1",
+                "OS-EXT-SRV-ATTR:hypervisor_hostname": f"provider-{self.rack.hosts[0]}",
+            }
+        )
+
+    def move(self, server: str, node: str | None) -> None:
+        """Do with the ledger what Nova does."""
+        shown = self.world.get(f"/allocations/{server}")
+        amounts = {self.rack.resource_class: 2}
+        if node is None:
+            self.world.release(server)
+        else:
+            self.world.claim({node: amounts}, server, generation=shown["consumer_generation"])
+
+    def run(self, **may: object) -> list[str]:
+        """Let the first host be empty; return who has moved."""
+        run = PlanRun(self.plans, self.mover, self.mover.names.root_of)
+        return [consumer_of(step) for step in run.carry_out(self.rack.goal, may)]
+
+    def actions(self, server: str) -> list[str]:
+        return [action for uuid, action, _ in self.nova.actions if uuid == server]
+
+
+@pytest.fixture
+def cloud(world: World, http: adapter.Adapter) -> Iterator[Cloud]:
+    with nova() as stand_in:
+        yield Cloud(stand_in, world, http)
+
+
+def test_servers_move_as_their_state_lets_them(cloud: Cloud) -> None:
+    """To the host as Nova names it; one that is shelved is shelved again."""
+    running, stopped = cloud.rack.servers
+    cloud.nova.servers[1]["status"] = "SHUTOFF"
+
+    assert set(cloud.run()) == {running, stopped}
+
+    assert cloud.actions(running) == ["os-migrateLive"]
+    assert cloud.actions(stopped) == ["migrate", "confirmResize"]
+    assert all(a["host"].startswith("svc-") for _, _, a in cloud.nova.actions if a)
+    assert cloud.rack.hosts[0] not in cloud.rack.where()
+    cloud.nova.actions.clear()
+    cloud.nova.servers[0]["status"] = "SHELVED"
+    goal = {"empty": {"trees": [cloud.rack.where()[0]]}}
+    PlanRun(cloud.plans, cloud.mover, cloud.mover.names.root_of).carry_out(goal)
+    assert cloud.actions(running) == ["unshelve", "os-migrateLive", "shelve"]
+
+
+def test_commands_are_worded_by_state(cloud: Cloud) -> None:
+    """Each line waits for its end, where no command of ``openstack`` does too."""
+    lines = {}
+    for status in ("ACTIVE", "PAUSED", "SHUTOFF", "SHELVED"):
+        cloud.nova.servers[0]["status"] = status
+        plan = PlanAround(cloud.plans, cloud.mover).make(cloud.rack.goal)
+        (step,) = (s for s in plan.steps if consumer_of(s) == cloud.rack.servers[0])
+        host = cloud.nova.hosts[step["root_provider_uuid"]]
+        words = word_commands(cloud.mover, step).replace(cloud.rack.servers[0], "S")
+        lines[status] = words.replace(f"--host={host}", "--host=H")
+    at = "openstack --os-compute-api-version 2.56 server migrate"
+    show = "openstack server show -f value -c status S"
+    assert lines == {
+        "ACTIVE": f"{at} --live-migration --wait --host=H S",
+        "PAUSED": f"{at} --live-migration --host=H S && "
+        f'while [ "$({show})" = MIGRATING ]; do sleep 1; done',
+        "SHUTOFF": f"{at} --wait --host=H S && openstack server migration confirm S && "
+        f'while [ "$({show})" = VERIFY_RESIZE ]; do sleep 1; done',
+        "SHELVED": f"openstack server unshelve --wait S && {at} --live-migration --wait --host=H S && "
+        "openstack server shelve --wait S",
+    }
+
+
+@pytest.mark.parametrize(
+    "status", [*OBSTACLES, "BUILD", "MIGRATING", "REBUILD", "nobody", "elsewhere"]
+)
+def test_what_cannot_move_stays_and_is_named(cloud: Cloud, status: str) -> None:
+    """Also a consumer that Nova does not know, and one that runs where it holds nothing."""
+    server = cloud.rack.servers[0]
+    if status == "nobody":
+        del cloud.nova.servers[0]
+    elif status == "elsewhere":
+        cloud.nova.servers[0]["OS-EXT-SRV-ATTR:hypervisor_hostname"] = "other"
+    else:
+        cloud.nova.servers[0]["status"] = status
+    around = PlanAround(cloud.plans, cloud.mover)
+
+    with pytest.raises(NoPlanFound):
+        around.make(cloud.rack.goal)
+
+    assert around.stays.keys() == {server}
+    expected = {
+        "nobody": "it is no server and no migration of Nova",
+        "elsewhere": "it holds something of",
+        "MIGRATING": "it is in the state MIGRATING",
+        "REBUILD": "it is in the state REBUILD",
+        "BUILD": "something is under way",
+    }
+    assert around.stays[server].startswith(OBSTACLES.get(status) or expected[status])
+
+
+def test_the_consumer_of_a_resize_that_is_open_stays(cloud: Cloud) -> None:
+    """The ledger has no type for it, and the plan would move it: no command of Nova does."""
+    move = cloud.world.claim({cloud.rack.hosts[1]: {cloud.rack.resource_class: 1}})
+    cloud.nova.migrations.append(
+        {
+            "uuid": move,
+            "instance_uuid": cloud.rack.servers[0],
+            "migration_type": "resize",
+            "status": "finished",
+            "source_node": "a",
+            "dest_node": "b",
+        }
+    )
+    around = PlanAround(cloud.plans, cloud.mover)
+    with pytest.raises(NoPlanFound):
+        around.make({"empty": {"trees": [cloud.rack.hosts[1]]}})
+    assert around.stays[move].startswith(
+        f"it is a migration of server {cloud.rack.servers[0]}, finished"
+    )
+
+
+def test_a_removal_is_a_deletion(cloud: Cloud) -> None:
+    cloud.mover.look()
+    plan = PlanAround(cloud.plans, cloud.mover).make(
+        cloud.rack.goal, {"move": {"consumer_types": []}, "remove": {"projects": ["red"]}}
+    )
+    assert {cloud.mover.find_way(step) for step in plan.steps} == {MoveKind.DELETE}
+    assert word_commands(cloud.mover, plan.steps[0]).startswith("openstack server delete --wait ")
+    assert len(cloud.run(move={"consumer_types": []}, remove={"projects": ["red"]})) == 2
+    assert (cloud.nova.servers, cloud.rack.where()) == ([], [])
+
+
+def test_what_nova_refuses_is_told(cloud: Cloud) -> None:
+    cloud.nova.refused_actions.add(cloud.rack.servers[0])
+    with pytest.raises(RunStopped, match="No valid host was found") as stopped:
+        cloud.run()
+    assert cloud.rack.servers[0] in [consumer_of(step) for step in stopped.value.left]
+
+
+def lose_the_servers(cloud: Cloud) -> None:
+    cloud.nova.servers.clear()
+
+
+def have_other_servers(cloud: Cloud) -> None:
+    for server in cloud.nova.servers:
+        server["id"] = new_uuid()
+
+
+def hide_the_hosts(cloud: Cloud) -> None:
+    for name in [name for name in cloud.nova.servers[0] if name.startswith("OS-EXT-SRV-ATTR")]:
+        del cloud.nova.servers[0][name]
+
+
+def refuse_the_servers(cloud: Cloud) -> None:
+    cloud.nova.refused = ("/servers/detail",)
+
+
+def refuse_the_migrations(cloud: Cloud) -> None:
+    cloud.nova.refused = ("/os-migrations",)
+
+
+@pytest.mark.parametrize(
+    ("happen", "raised"),
+    [
+        (lose_the_servers, WrongNova),
+        (have_other_servers, WrongNova),
+        (hide_the_hosts, PlaceHidden),
+        (refuse_the_servers, NotAnswered),
+        (refuse_the_migrations, NotAnswered),
+    ],
+)
+def test_a_nova_that_shows_less_than_all_moves_nothing(
+    cloud: Cloud, happen: object, raised: type[Exception]
+) -> None:
+    happen(cloud)  # type: ignore[operator]
+    with pytest.raises(raised):
+        cloud.run()
+    assert cloud.nova.actions == []
