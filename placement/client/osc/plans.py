@@ -178,7 +178,8 @@ def add_permission_options(parser: argparse.ArgumentParser) -> None:
         ("--except", "This consumer stays as it is."),
         (
             "--avoid",
-            "Nothing moves to a tree that has this trait. Default: COMPUTE_STATUS_DISABLED.",
+            "A tree whose root has this trait takes nothing. Default: those of the service, such as"
+            " COMPUTE_STATUS_DISABLED.",
         ),
     ):
         what = {"--except": "consumer", "--avoid": "trait"}.get(option, option.rpartition("-")[2])
