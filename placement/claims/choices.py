@@ -19,12 +19,12 @@ from placement.search.group_rules import GroupRule
 from placement.search.index_set import Indexes
 from placement.search.work import Work
 
-# Of the system: workers that were forked would share the state of any other, and go for the same hosts.
+# The source is the system's: forked workers would share the state of any other, and choose the same hosts.
 DRAW = random.SystemRandom()
 
 
 class Assigned(NamedTuple):
-    """What a consumer is to get: resources by provider, providers by request group, the root of its tree."""
+    """The place of a consumer: resources by provider, providers by request group, the root of its tree."""
 
     consumer_uuid: str
     allocations: Mapping[str, Mapping[str, int]]
@@ -33,7 +33,7 @@ class Assigned(NamedTuple):
 
 
 class SteadyPart(NamedTuple):
-    """What claims do not change of a provider. ``parent`` and ``root`` are ids."""
+    """The part of a provider that claims do not change. ``parent`` and ``root`` are ids."""
 
     parent: int | None
     root: int
@@ -53,7 +53,7 @@ class SteadyPart(NamedTuple):
 
 
 class PassedOver(NamedTuple):
-    """What the refusal of the queries before the chosen one depends on, of a claim that is alone.
+    """The providers on which the refusal of the queries before the chosen one depends, for a single claim.
 
     ``serving``: ids of the providers that could serve one of them. ``groups``: as they were found.
     """
@@ -63,7 +63,7 @@ class PassedOver(NamedTuple):
 
     def may_fit_after(self, changed: Changed) -> bool:
         """Tell whether one of them may have a candidate, by what has changed since."""
-        # Which providers serve is known as long as nothing but inventories and usage has changed, anywhere.
+        # The serving providers are known as long as nothing but inventories and usage has changed, anywhere.
         return bool(changed.whole) or bool(np.isin(list(changed.stock), self.serving).any())
 
     def was_of(self, groups: Mapping[str, FoundGroup]) -> bool:
@@ -111,7 +111,8 @@ class Chosen:
         """Return the places of a cloud by ids and uuids, which outlast it."""
         member_roots = frozenset[str]().union(*(group.roots for group in premises.groups.values()))
         providers = _steady_parts(cloud, places, member_roots)
-        # That of one provider then says all that the choice depends on: no lock is needed to check the rest.
+        # The revision of that one provider then covers all that the choice depends on: the rest needs no
+        # check under locks.
         revision = None
         if len(providers) == 1 and not (order.hold_s or order.has_premises or passed_over):
             revision = int(cloud.revisions[places[0].root])
@@ -153,7 +154,7 @@ def choose_places(
     """
     cloud = look.cloud
     if premises.held:
-        # What the consumers hold now is theirs to use again: they may stay where they are.
+        # The consumers may use again what they hold now: they may stay where they are.
         cloud = cloud.snapshot()
         for row in premises.held:
             index = cloud.index_of.get(row.provider_id)
@@ -162,7 +163,7 @@ def choose_places(
     states = {name: group.state for name, group in premises.groups.items()}
 
     def place(positions: Positions, work: Work) -> Sequence[ChosenPlace] | NoPlace:
-        # Of the first claims, where there are fewer positions.
+        # Where there are fewer positions, the first claims have them.
         wishes = [
             Wish(claim.options[position].request, claim.groups)
             for claim, position in zip(order.claims, positions, strict=False)

@@ -27,7 +27,7 @@ from placement.web.validation import is_uuid_like, normalized_uuid
 GROUPS = "/-/groups/"
 
 BESIDE = {True: ", with those before it placed", False: ""}
-"""What an error adds about other claims, by whether there are any."""
+"""The words of an error about other claims, by whether there are any."""
 
 CERTAINTY = {
     (True, True): "They do not fit together.",
@@ -35,7 +35,7 @@ CERTAINTY = {
     (True, False): "It is not certain that none exists.",
     (False, False): "It is not certain that none exists.",
 }
-"""By whether there are several claims, and whether the answer is exact."""
+"""The words by whether there are several claims, and whether the answer is exact."""
 
 
 class MalformedClaims(errors.Malformed):
@@ -255,8 +255,8 @@ def _read_claim(
             earlier = texts.index(text)
             raise MalformedClaims.of("same", number=number, position=position, earlier=earlier)
         if text not in queries:
-            # Not for the first: a request with one query is read as a search is, whose reading nothing
-            # bounds.
+            # The first query is not counted: a request with one query is read as a search is, whose reading
+            # has no bound.
             if queries:
                 reading.go_on()
             try:
@@ -293,6 +293,6 @@ def _read_rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
         raise MalformedClaims.of("at_most", name=name)
     if domains:
         reading.go_on()
-    # In one order: the rule is stored so, and compared with what is stored.
+    # The uuids are sorted: the rule is stored so, and compared with the stored one.
     uuids = tuple(sorted(set(map(normalized_uuid, domains))))
     return GroupRule(given["rule"], int(given.get("at_most", 1)), uuids)

@@ -31,7 +31,8 @@ def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]
 
 
 def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, int]:
-    # From here on no other transaction removes or steps them: exactly one of confirm and expiry wins.
+    # From this lock on no other transaction removes or steps the consumers: exactly one of confirm and expiry
+    # wins.
     ledger_writes.lock_consumers(tx, consumers)
     reading = ledger_rows.read(tx, {"consumers": [*consumers]})
     held = hold_rows.of(tx, consumers)

@@ -16,7 +16,7 @@ from placement.search.request import NameSets
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One consumer with what it asks for. Equal queries are one object.
+    """One consumer with the request for it. Equal queries are one object.
 
     :param generation: the one the client read; None for a new consumer.
     :param query: as it was sent; of several the first.
@@ -39,7 +39,7 @@ class Claim:
 
     @property
     def options(self) -> tuple[RelaxableRequest, ...]:
-        """What it may get, the one that is liked best first."""
+        """Return the queries, in order of preference."""
         return self.queries or (self.asked,)
 
     def change_to(self, allocations: Mapping[str, Mapping[str, int]]) -> ConsumerChange:
@@ -98,7 +98,7 @@ class Order:
 
 
 class Grant(NamedTuple):
-    """What a consumer was given, and the generation that it has by that."""
+    """The place of a consumer, and the generation that the claim gives it."""
 
     consumer_uuid: str
     consumer_generation: int
@@ -137,7 +137,7 @@ class Unplaced(NamedTuple):
 
 
 class LookAgain(NamedTuple):
-    """Nothing was written, and nothing is certain: places are to be chosen on what there is by now.
+    """Nothing was written, and nothing is certain: places are to be chosen again on the present picture.
 
     ``overtaken``: there were places, and others were faster.
     """

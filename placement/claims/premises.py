@@ -1,4 +1,4 @@
-"""What an order depends on beside the picture, as it is seen without locks: holdings and groups."""
+"""The premises of an order beside the picture, as they are read without locks: holdings and groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -48,14 +48,14 @@ class FoundGroup(NamedTuple):
 
 
 class Premises(NamedTuple):
-    """What the consumers of an order hold, and its groups by name."""
+    """The holdings of the consumers of an order, and its groups by name."""
 
     held: Sequence[tree_rows.HeldBy]
     groups: Mapping[str, FoundGroup]
 
 
 NO_PREMISES = Premises((), {})
-"""Those of an order that depends on the picture alone."""
+"""The premises of an order that names no existing consumer and no group."""
 
 
 def read_premises(tx: Access, order: Order) -> Premises:

@@ -9,7 +9,7 @@ from placement.web.validation import Schema
 
 MOST_CLAIMS = 1000
 MOST_GROUPS = 8
-"""Of one consumer."""
+"""The largest number of groups of one consumer."""
 MOST_DOMAINS = 1000
 LONGEST_HOLD_S = 86_400
 DEFAULT_LIMIT = 1000

@@ -26,7 +26,7 @@ from placement.search.work import Work, WorkEnded
 DRAW = random.SystemRandom()
 
 PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
-"""Before a further choice: so much for each one before it, with full jitter."""
+"""The pause before a further choice, for each choice before it, with full jitter."""
 
 
 class NoCandidate(errors.Conflict):
@@ -85,12 +85,12 @@ def place(
             retries += 1
             if not work.look():
                 raise ClaimsGivenUp
-            # Those who were overtaken together would overtake one another again.
+            # Without a random pause requests that were overtaken together would overtake one another again.
             time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
         try:
             answer = _place_once(db, picture, order, work_factor, work)
         except WorkEnded:
-            # There was room when it was chosen first: then others took it, and the time has ended.
+            # There was room at the first choice: then others took it, and the time has ended.
             raise (ClaimsGivenUp if retries else ClaimsCutShort) from None
     if isinstance(answer, Unplaced):
         telemetry.CLAIMS.count("refused", number=len(order.claims))
@@ -113,7 +113,7 @@ def _place_once(
             chosen = choose_places(look, order, premises, part)
         if isinstance(chosen, NoPlace):
             if chosen.timed_out:
-                # Nothing is known, so there is nothing to explain.
+                # Without a known result there is nothing to explain.
                 raise WorkEnded
             # Inside the look, since the cloud of the refusal may be that of the picture. On it the claims
             # before this one have their places: the explanation is of what was left.
@@ -125,8 +125,8 @@ def _place_once(
             avoided = len(look.cloud.list_avoided(order.avoid))
             refusal = Unplaced(claim, chosen.number, chosen.exact, chosen.kept_out, why, avoided)
     if isinstance(chosen, Chosen):
-        # After the look: a write may wait for locks, and as long as a cloud is read each change goes into a
-        # copy of it.
+        # The write comes after the look: it may wait for locks, and while a cloud is read each change goes
+        # into a copy of it.
         return write(db, order, chosen)
     # The look removes holds that are over, and members of groups with them, which were still among the
     # premises: nobody is refused for the sake of those.

@@ -1,4 +1,4 @@
-"""What is only speed: a quick try at a claim. Without it every answer would be as right.
+"""Shortcuts that only save time: a quick try at a claim. Without them every answer would be as right.
 
 It grants the claim, or says that it is to be looked again. It refuses nothing for lack of room: that takes
 the picture as it is now, and other orders of the claims. What each way buys, in processor time:
@@ -40,7 +40,7 @@ from placement.placing.wishes import NoPlace
 from placement.search.work import Work
 
 FIRST_TRY = (10, 10_000)
-"""What a quick try may cost: a part of the time, and placements. Others may wait for it."""
+"""The cost that a quick try may have: a part of the time, and placements. Others may wait for it."""
 
 AGE_S, CALM_S = 0.1, 1.0
 """How old the picture may be, unless somebody was overtaken since ``CALM_S``: where all go for the same few
@@ -49,7 +49,7 @@ hosts, asking first is cheaper."""
 
 @dataclass(slots=True)
 class _Desk:
-    """What the threads of a process share that place claims.
+    """The state that the threads of a process share that place claims.
 
     ``overtaken_s``: when something was last chosen in vain, by the monotonic clock.
     """
@@ -69,7 +69,7 @@ def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Gra
     :raises OutcomeUnknown: 503, also of the COMMIT of another thread.
     """
     if order.has_premises:
-        # They are read from rows in any case: one look at the picture beside that costs little.
+        # The premises are read from rows in any case: one look at the picture costs little in addition.
         return LookAgain(overtaken=False)
     desk = _DESKS.setdefault(picture, _Desk())
     if not order.is_one_new_consumer:
@@ -87,8 +87,8 @@ def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Gra
 
 def _tolerable_age_s(desk: _Desk, order: Order) -> float:
     """Return how old the picture may be on which is chosen."""
-    # What is granted is checked when it is written, and nothing is refused by a picture that may be old. But
-    # which tree is the emptiest, or the fullest, is not checked: "spread" and "pack" need what is there now.
+    # A grant is checked when it is written, and nothing is refused by a picture that may be old. But no check
+    # says which tree is the emptiest, or the fullest: "spread" and "pack" need the present state.
     is_calm = time.monotonic() - desk.overtaken_s > CALM_S
     return AGE_S if order.strategy == "any" and is_calm else 0.0
 
@@ -106,7 +106,7 @@ def _try(
     if isinstance(chosen, NoPlace):
         return LookAgain(overtaken=False)
     answer = write(db, order, chosen)
-    # Where a second attempt was needed, the provider was not as it was on the picture.
+    # A second attempt means that the provider was not as the picture had it.
     if isinstance(answer, LookAgain) or answer.attempts > 1:
         desk.overtaken_s = time.monotonic()
     return answer
@@ -138,7 +138,7 @@ def _try_together(
     except errors.OutcomeUnknown:
         raise
     except errors.PlacementError:
-        # It is the error of one of them, and no answer to the others.
+        # The error belongs to one of the claims, and is no answer to the others.
         return each_alone
     if isinstance(answer, LookAgain):
         return each_alone

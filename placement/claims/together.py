@@ -17,11 +17,12 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 MOST = 32
-"""What is answered together at the most."""
+"""The largest number of questions that are answered together."""
 
 PATIENCE_S = 0.5
-"""After so long a question whose turn has not come is answered alone, beside the others: they may wait for
-a lock that it does not need."""
+"""The time after which a question whose turn has not come is answered alone: the others may wait for a lock
+that it does not need.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +47,7 @@ class Participant(Generic[Q, A]):
 
 
 class Together(Generic[Q, A]):
-    """Where the threads of one process meet that ask the same kind of question."""
+    """The meeting point of the threads of one process that ask the same kind of question."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +75,7 @@ class Together(Generic[Q, A]):
         try:
             yield mine
         except errors.OutcomeUnknown:
-            # One COMMIT was that of all of them. Each may be stored: asked again by itself, a claim would be
+            # The COMMIT was that of all claims. Each may be stored: asked again by itself, a claim would be
             # refused for what may be its own.
             for each in mine.led:
                 each.error = errors.OutcomeUnknown

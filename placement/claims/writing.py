@@ -21,7 +21,7 @@ ACTION = "Unable to allocate inventory"
 
 
 class Overtaken(errors.ConcurrentUpdate):
-    """What was chosen is not so any more. No client reads this: it is chosen again."""
+    """The chosen place has changed. No client reads this: the service chooses again."""
 
 
 def write(db: Database, order: Order, chosen: Chosen) -> Granted | LookAgain:
@@ -70,9 +70,9 @@ def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
             Grant(each.consumer_uuid, generations[each.consumer_uuid], *each[1:])
             for each in chosen.assigned
         ]
-        # One provider, of which nothing at all has changed: that is a condition of the statement, so there is
-        # nothing to check under locks. Two messages to PostgreSQL instead of four, and 0.87 of the service's
-        # processor time.
+        # There is one provider, and nothing at all of it has changed: that is a condition of the statement,
+        # so there is nothing to check under locks. Two messages to PostgreSQL instead of four, and 0.87 of
+        # the service's processor time.
         if is_everyday and ledger.try_claim(tx, replaced, owners, reading, chosen.revision):
             return Granted(grants, None, tx.attempt, chosen.positions, chosen.exact)
         providers, inventories = ledger.write_then_hold(tx, replaced)
@@ -143,7 +143,7 @@ def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
     contents = cloud_rows.steady_contents(tx, chosen.providers)
     if contents is None:
         raise Overtaken
-    # As a cloud, in which parents and roots that are none are left out alike.
+    # The rows are compared as a cloud, in which missing parents and roots are left out alike.
     found = Cloud()
     found.replace(make_records(contents))
     by_id = {id_: SteadyPart.of(found, index) for id_, index in found.index_of.items()}
@@ -159,7 +159,7 @@ def _write_rows(
     groups: Mapping[str, GroupRow],
 ) -> int | None:
     """Write who is a member of which group, and who is held; return until when."""
-    # Also a record whose allocations nobody sees, which is claimed as a new consumer, may be a member.
+    # A record without visible allocations, which is claimed as a new consumer, may be a member too.
     existing = [uuid for uuid, before in replaced.consumers.items() if before.record is not None]
     named = {*existing, *(claim.consumer_uuid for claim in order.claims if claim.groups)}
     if order.hold_s:

@@ -1,1 +1,1 @@
-"""What operators ask beside the compatible API (specification 07): the paths that begin with ``/-/``."""
+"""The questions of operators beside the compatible API (specification 07): paths that begin with ``/-/``."""

@@ -19,7 +19,7 @@ FORECAST_MS = 30 * DAY_MS
 """The line goes through the records of so long before the last one."""
 
 FAR_MS = 36_500 * DAY_MS
-"""No date is told that is farther off: a hundred years."""
+"""The farthest date that is shown: a hundred years from now."""
 
 
 class Forecast(NamedTuple):

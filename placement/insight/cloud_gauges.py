@@ -132,7 +132,7 @@ BY_CLASS = {
         "Resource providers that have given out more of the class than they have.",
     ),
 }
-"""By the end of its name: which sum a gauge shows, and its text."""
+"""The sum that a gauge shows, and its text, by the end of its name."""
 
 
 # -- memory --------------------------------------------------------------------------------------

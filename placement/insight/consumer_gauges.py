@@ -1,4 +1,4 @@
-"""What each consumer holds, read while it is written (specification 07 section 6)."""
+"""The holdings of each consumer, written while they are read (specification 07 section 6)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from placement.insight.metric_lines import escape, write_head
 NAME = "openstack_placement_consumer_usage"
 COMPLETE = "placement_consumer_usage_complete"
 NO_TYPE = "unknown"
-"""As in the usages of a project."""
+"""The word for no type, as in the usages of a project."""
 
 
 def write_gauges(db: Database) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What has changed since: the log of changes, for those who follow a cloud (specification 07 section 10).
+"""The log of changes, for clients that follow a cloud (specification 07 section 10).
 
 A token is a state of the log: the mark of each slot. As with the picture of a search, the transactions of a
 slot are in the order of their commits, so that none is passed over that began early and ended late.
@@ -26,7 +26,7 @@ _CHECK_BYTES = 16
 
 
 class TokenTooOld(errors.PlacementError):
-    """What has changed since the token is not known."""
+    """The log no longer has the changes since the token."""
 
     status = 410
     code = "placement.token_too_old"
@@ -86,7 +86,7 @@ class ChangedTree(NamedTuple):
 
 
 class FeedPage(NamedTuple):
-    """What has changed until ``next``; not ``complete``: there is more, after ``next``."""
+    """The changes until ``next``; not ``complete``: there is more, after ``next``."""
 
     next: Token
     trees: Sequence[ChangedTree]
@@ -98,12 +98,12 @@ def find_token(db: Database) -> Token:
 
     During a coexistence six statements, which cost as much as a look of the picture then.
     """
-    # Nothing else would tell a follower that holds are over: he does not search.
+    # Only this look tells a follower that holds have expired: a follower does not search.
     log, _ = holds.look_without_ended(db, lambda: db.read(cloud_rows.log), lambda found: found[1])
     if log is None:
         return Token((), _digest_signs(db.snapshot(partial(read_signs, before=None))))
     now = _token_at(log, {slot: mark for slot, (mark, _) in log.slots.items()})
-    # Like no other if slots are missing: a write of such a slot would not show.
+    # The token is unlike any other if slots are missing: a write of such a slot would not show.
     return now or Token((), secrets.token_bytes(_CHECK_BYTES))
 
 

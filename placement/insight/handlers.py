@@ -70,7 +70,7 @@ def explain_candidates(request: Request) -> Response:
     given = candidate_query.check(request, schemas.EXPLAIN.at(request.version.minor))
     queries = read_queries(request, given, _strip_query(given, schemas.EXPLAIN_OWN))
     if "limit" in given:
-        # It bounds what is counted, of each.
+        # The top bounds the count of each query.
         for query in queries[1:]:
             query.add("limit", candidate_query.get_first(given, "limit"))
     options = parse_queries(request, queries, read_relaxable)
@@ -250,7 +250,7 @@ def list_trees(request: Request) -> Response:
     schema = schemas.TREES.at(request.version.minor)
     given = request.read_query(schema)
     for uuid in given.getall("uuid"):
-        # With the whole query the schema checks the last one only.
+        # The schema would check only the last one of the whole query.
         request.check_query(schema, {"uuid": uuid})
     query = TreesQuery(
         providers=replace(parse_filters(given, request.version), uuid=None),

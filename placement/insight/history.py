@@ -1,4 +1,4 @@
-"""Who wrote what, and what was there before (specification 07 section 11)."""
+"""The history: who wrote what, and the state before (specification 07 section 11)."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -20,17 +20,17 @@ _COLUMNS = {
     "project_id": "project",
     "request_id": "request_id",
 }
-"""What may be asked for, and the columns that have it."""
+"""The filters of a question, and the columns that they compare."""
 
 
 class HistoryNotKept(errors.NotFound):
-    """No write leaves what it found and left."""
+    """The service keeps no history of writes."""
 
     text = "No history is kept: [insight]/history_days is 0."
 
 
 class Written(NamedTuple):
-    """What one request wrote of a consumer on a provider, or of a provider.
+    """The write of one request to a consumer on a provider, or to a provider.
 
     ``user`` and ``project``: of the token. ``generations``: before and after; None where there was none.
     ``before`` and ``after``: as JSON shows them; None for nothing, and for what cannot be read.
@@ -69,7 +69,7 @@ def read_writes(db: Database, given: Mapping[str, str], limit: int) -> HistoryPa
     asked: dict[str, Any] = {
         column: given[name] for name, column in _COLUMNS.items() if name in given
     }
-    # As they are stored.
+    # The names are compared as they are stored.
     asked |= {name: asked[name].lower() for name in asked if name.endswith("_uuid")}
     for name in ("since", "until"):
         if name in given:
@@ -116,7 +116,7 @@ def _make_written(row: HistoryRow) -> Written:
 def _read_state(text: str | None) -> Any:
     try:
         state = orjson.loads(text or "null")
-        # What is nested so deep, or numbers so large, cannot be shown either.
+        # A state nested too deep, or with numbers too large, cannot be shown either.
         return state if isinstance(state, dict) and orjson.dumps([[state]]) else None
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None

@@ -63,7 +63,7 @@ class KeptFigures:
     def _keep(self, figures: Any) -> None:
         self._made_s, self._figures = time.time(), figures
         if self._file is not None:
-            # In one step: other processes read it at any time.
+            # The file is replaced in one step: other processes read it at any time.
             part = self._file.with_suffix(".part")
             part.write_text(json.dumps([self._made_s, figures]))
             part.replace(self._file)
@@ -78,7 +78,7 @@ class KeptFigures:
             if self._file is None:
                 yield True
                 return
-            # Not .lock, which are the numbers of the processes.
+            # The suffix is not .lock, which has the numbers of the processes.
             path = self._file.with_suffix(".making")
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

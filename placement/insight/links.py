@@ -1,4 +1,4 @@
-"""Where consumers and projects live: ``[insight]/link_consumer`` and ``link_project`` (07 section 7)."""
+"""The pages of consumers and projects: ``[insight]/link_consumer`` and ``link_project`` (07 section 7)."""
 
 import re
 from typing import Final
@@ -11,7 +11,7 @@ KINDS: Final = ("consumer", "project")
 # A name must not choose the host, so the placeholder is behind it. No password: the page would show it.
 _BEGIN = r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?[/?#]"
 _REST = r"[!#-&(-;=?-\[\]_a-z~]"
-"""What is printed in a URL, without quotation marks, braces, and the like."""
+"""The characters that a URL may have, without quotation marks, braces, and the like."""
 
 
 def read(conf: cfg.ConfigOpts) -> dict[str, str]:

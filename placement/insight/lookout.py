@@ -13,11 +13,11 @@ COEXISTENCE_LOOK_EVERY_S = 2.0
 """Looks then cost the database up to 180 ms each (:mod:`placement.db.coexistence.signs`)."""
 
 HUNG_UP_S = 1.0
-"""After so long at the latest a client that has hung up is noticed, and that the process is to stop."""
+"""The longest time before the service notices that a client has hung up, or that the process is to stop."""
 
 
 class Lookout:
-    """Where the requests of one process wait that there is another state than the one they know.
+    """The place where the requests of one process wait for a state other than the one they know.
 
     The first of them that finds a look due asks the database, for all. No thread but theirs does anything.
 
@@ -32,7 +32,7 @@ class Lookout:
         self._looking = False
         self._next_look_s = 0.0
         self._seen: Token | None = None
-        # When the look began that saw it, by the monotonic clock.
+        # The start of the look that saw the state, by the monotonic clock.
         self._seen_s = 0.0
 
     def wait(self, known: Token, seconds: float, ends_early: Callable[[], bool]) -> bool:

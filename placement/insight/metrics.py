@@ -1,4 +1,4 @@
-"""What the service does, counted for Prometheus (specification 07 section 6).
+"""The counters of the service for Prometheus (specification 07 section 6).
 
 Requests are recorded when they end, from what was noted on the way (:mod:`placement.telemetry`). Values
 of labels are bounded: lines of the URL page, constants, names of classes that exist.
@@ -199,7 +199,7 @@ class ProcessSlots:
     def find_abandoned(self) -> list[int]:
         """Return the numbers that no process has at the moment."""
         numbers = map(int, (path.stem for path in self._directory.glob("*.lock")))
-        # To close a second descriptor of its own file would release the lock of this process.
+        # The own file is left out: closing a second descriptor of it would release the lock of this process.
         return [each for each in numbers if each != self.mine() and not self._is_locked(each)]
 
     def _is_locked(self, number: int) -> bool:

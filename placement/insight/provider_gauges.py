@@ -1,4 +1,4 @@
-"""What each provider has, under the names of openstack-exporter (specification 07 section 6)."""
+"""The inventories and usage of each provider, under the names of openstack-exporter (07 section 6)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""What operators ask about a request: why nothing, how many more (specification 07 sections 2 and 3)."""
+"""The questions of operators about a request: why nothing, how many more (07 sections 2 and 3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from placement.search.work import Work
 
 
 class ShapeNotFound(errors.NotFound):
-    """No shape in the file of shapes has the name."""
+    """The file of shapes has no shape with the name."""
 
     text = "No shape {name} found in [insight]/shapes_file"
     name: str

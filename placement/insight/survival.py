@@ -62,7 +62,7 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class Survival:
-    """Of so many places how many were tried and how many may fail; ``losses``: the worst of the others.
+    """The places: how many there are, were tried and may fail; ``losses``: the worst of the others.
 
     ``avoided``: how many trees take nothing from any place.
     """
@@ -95,7 +95,7 @@ def survival(
     :param work: the time that it may take; placements are bounded for each place.
     """
     cloud = picture.copy_cloud()
-    # By age: the order in memory is another in each process.
+    # The order is by age: the order in memory is another in each process.
     age = cloud.ids.__getitem__
     if by_aggregate:
         places = [
@@ -136,7 +136,9 @@ class Affected(NamedTuple):
 
 
 class _Holdings(NamedTuple):
-    """By root what each consumer has in the tree, oldest first; ``used``: by uuid all providers of some."""
+    """The holdings of each consumer in a tree, by root, oldest first; ``used``: by uuid all providers of
+    some.
+    """
 
     held: Mapping[int, Sequence[AffectedConsumer]]
     members: Members
@@ -184,7 +186,7 @@ def _read_used(tx: Snapshot, cloud: Cloud, rows: Sequence[HeldBy]) -> dict[str |
     """Return all providers that the consumers of these rows use."""
     used: dict[str | None, set[int]] = {}
     for row in [*rows, *read_others(tx, rows)]:
-        # One that came after the copy of the cloud was made is not there.
+        # A provider that was created after the copy of the cloud was made is missing in it.
         if row.provider_id in cloud.index_of:
             used.setdefault(row.consumer_uuid, set()).add(row.provider_id)
     return used
@@ -260,7 +262,8 @@ class _Failures:
         if not self.mover.look_ahead(leaving, work):
             return None
         if any(self.mover.members.of(each.consumer_uuid) for each in leaving):
-            # What becomes of members depends on where the others of their groups are: nothing is known of it.
+            # The outcome for members depends on where the others of their groups are: it cannot be
+            # remembered.
             outcome = self._close_and_undo(closed, leaving, work)
         else:
             outcome = self._recall(leaving, work)
@@ -270,7 +273,7 @@ class _Failures:
 
     def _recall(self, leaving: Sequence[Leaving], work: Work) -> _Outcome | None:
         """Return what becomes of consumers while nothing is closed: the same for all lists that are equal."""
-        # Where nothing is shared the parts say all, and are shorter.
+        # Where nothing is shared the parts alone decide, and are shorter.
         held = [each[1:] if self.mover.reach.shares else each.parts for each in leaving]
         # Digests, since the lists themselves are as large as the ledger.
         digest = blake2b(repr(held).encode(), digest_size=16).digest()

@@ -30,7 +30,7 @@ NO_TYPE = "unknown"
 
 
 class UnknownMarker(errors.BadRequest):
-    """No provider has the uuid in ``after``."""
+    """The provider in ``after`` does not exist."""
 
     reason = "unknown_provider"
     about = "uuid"
@@ -166,7 +166,7 @@ def _make_documents(tx: Snapshot, members: Sequence[Member], allocations: bool) 
     rows = {row[0]: row for row in contents.providers}
     trees: dict[int, list[Member]] = {}
     for member in members:
-        # As a search takes it, a provider whose root is gone is a tree of its own.
+        # A provider whose root was deleted is a tree of its own, as in a search.
         root_id = member.root_id if member.root_id in rows else member.id
         trees.setdefault(root_id, []).append(member)
     return [

@@ -1,4 +1,4 @@
-"""What changes would do, tried on a copy of the picture (specification 07 section 4)."""
+"""The effect of changes, tried on a copy of the picture (specification 07 section 4)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,7 +43,7 @@ PLACEMENTS = 10
 """Placements for each search of the work factor."""
 
 WORK_SHARE = 4
-"""Each placement may take a fourth of the work that is left."""
+"""The share of the work left that each placement may take: a fourth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ class Situation(NamedTuple):
 
 
 class TrialOutcome(NamedTuple):
-    """Before and after; consumers without a place; for each ``Placements`` how many were asked and found.
+    """The outcome: before and after; consumers without a place; for each ``Placements`` how many were asked
+    and found.
 
     ``avoided``: how many trees are avoided before the changes.
     """
@@ -279,7 +280,7 @@ class _Trial:
         trees = {int(self.cloud.roots[tree[0]]): tree for tree in map(self._tree, uuids)}
         if not trees:
             return
-        # In the order of survival: both must say the same of the same trees.
+        # The order is that of survival: both must answer the same for the same trees.
         roots = sorted(trees, key=self.cloud.ids.__getitem__)
         id_of = self.cloud.ids.tolist()
         uuid_of = {id_of[index]: str(self.cloud.uuids[index]) for r in roots for index in trees[r]}
@@ -318,7 +319,7 @@ class _Trial:
             parts: dict[int, dict[int, dict[str, int]]] = {}
             stays = []
             for id_, amounts in consumer.held.items():
-                # What is in a tree that was removed since is not there any more.
+                # A tree that was removed since no longer counts.
                 index = index_of.get(id_)
                 if index is not None and root_of[index] in turn_of:
                     parts.setdefault(root_of[index], {})[index] = amounts

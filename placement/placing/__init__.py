@@ -1,1 +1,1 @@
-"""Where requests would go on a cloud: chosen, counted, explained and moved. Pure (specification 07, 09)."""
+"""The placing of requests on a cloud: chosen, counted, explained and moved. Pure (specification 07, 09)."""

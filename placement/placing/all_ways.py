@@ -64,7 +64,7 @@ class AllWays:
         """Yield the places of a wish in the trees from this position on, as the cloud is at each moment."""
         board, pool = self._board, self._pools[number]
         for position in range(first, len(pool.roots)):
-            # What sharing providers serve may be nothing of this tree.
+            # The providers that serve may share from another tree, and be nothing of this one.
             if board.shares or board.excluder(number, int(pool.roots[position])) is None:
                 # Found before any is tried: the steps below change the cloud, and put it back.
                 places, complete = board.places(pool, position, MOST_IN_TREE)

@@ -23,7 +23,7 @@ TRIES = 1000
 """Positions of all claims that are tried at the most: where there is no deadline, this is the bound."""
 
 SHARE = 3
-"""Each try may take a third of the work that is left, and the last one all of it."""
+"""The share of the work left that each try may take: a third, and the last one all of it."""
 
 Positions = Sequence[int]
 Placer = Callable[[Positions, Work], Sequence[ChosenPlace] | NoPlace]
@@ -63,7 +63,7 @@ def choose_first(
             refused, answer = _shorten(place, tried, answer, part)
         exact &= answer.exact
         timed_out |= answer.timed_out and not answer.exact
-        # That which came farthest is told: all claims before this one have a place.
+        # The refusal that came farthest is reported: all claims before this one have a place.
         if len(refused) > longest:
             longest, refusal = len(refused), answer
         begin = _next(refused, numbers)
@@ -94,7 +94,7 @@ def _shorten(
     while refused - fits > 1 and not work.is_over:
         middle = (fits + refused) // 2
         answer = place(tried[:middle], work)
-        # One that is not certain is not exchanged for one that is.
+        # An uncertain refusal is not exchanged for a certain one.
         if isinstance(answer, NoPlace) and answer.exact >= refusal.exact:
             refused, refusal = middle, answer
         else:
@@ -132,7 +132,7 @@ def list_serving(cloud: Cloud, requests: Iterable[CandidateRequest]) -> Indexes:
     serving: Mask = np.zeros(cloud.size, np.bool_)
     for request in requests:
         serving |= _trees_of(cloud, request)[cloud.roots]
-    # Those that share may serve in any of the trees: to leave out some would buy little.
+    # Sharing providers may serve in any of the trees: leaving out some would buy little.
     if len(cloud.sharing.sharers):
         serving |= cloud.sharing.mask
     return cloud.ids[serving & alive]
@@ -140,7 +140,7 @@ def list_serving(cloud: Cloud, requests: Iterable[CandidateRequest]) -> Indexes:
 
 def _trees_of(cloud: Cloud, request: CandidateRequest) -> Mask:
     """Mark the roots of the trees in which all but the room of a request may be."""
-    # Each condition by the search's own test, of any provider in reach: less than the search asks.
+    # Each condition is tested by the search's own test, of any provider in reach: less than the search asks.
     alive: Mask = cloud.ids >= 0
     trees = cloud.forest.is_root.copy()
     for of_root, names in conditions(ROOT_FILTERS, request):

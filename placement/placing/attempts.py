@@ -63,12 +63,12 @@ def _best_place(board: Board, number: int, pool: Pool, turns: Turns) -> ChosenPl
             continue
         places, _ = board.places(pool, position, 1)
         if not places:
-            # One look at all trees instead of a search of each that is full. A provider that serves alone
-            # is compared by its room, which is cheaper still.
+            # One look at all trees replaces a search of each full one. A provider that serves alone is
+            # compared by its room, which is cheaper still.
             if pool.alone[position] < 0 and turns.has_room is None:
                 turns.has_room = board.with_room(pool)
         elif (name := board.excluder(number, *places[0].trees)) is not None:
-            # What a sharing provider serves may be outside the tree.
+            # The provider that serves may share from outside the tree.
             turns.kept_out.add(name)
         else:
             return places[0]
@@ -76,7 +76,7 @@ def _best_place(board: Board, number: int, pool: Pool, turns: Turns) -> ChosenPl
 
 
 class NextOrder:
-    """In which order wishes are placed after an attempt that failed.
+    """The order in which wishes are placed after an attempt that failed.
 
     A new group whose members must be together begins elsewhere first. If that is no way out, the wish that
     failed comes first; one of its likeness does so only once.

@@ -91,7 +91,7 @@ class Board:
         for name in wish.groups:
             domains = self.domains(name, {*roots, *wish.stays})
             occupied = self.occupied[name]
-            # Only the first member of a new group is told where not to be: the others follow it.
+            # Only the first member of a new group is kept out: the others follow it.
             banned = not occupied.members and domains in self.banned[name]
             if banned or not occupied.admits(domains):
                 return name
@@ -112,7 +112,7 @@ class Board:
             return [ChosenPlace.of(self.start, root, candidate)] if fits else [], True
         here = replace(pool.request, anchor=str(self.start.uuids[root]), limit=most)
         found = search(self.cloud, here, self._known, self._work)
-        # What a search has set aside may be a place, although the work is not cut short.
+        # A tree that a search has set aside may be a place, although the work is not cut short.
         return [ChosenPlace.of(self.start, root, each) for each in found], found.complete
 
     def with_room(self, pool: Pool) -> Mask:

@@ -34,7 +34,7 @@ WAYS = 20_000
 """Places that are tried when all ways are."""
 
 COUNTING_SEARCHES = 200
-"""What counting how often equal claims fit may cost."""
+"""The largest cost of counting how often equal claims fit, in searches."""
 
 
 def choose(
@@ -68,7 +68,7 @@ def choose(
 
 @dataclass(eq=False)
 class _Chooser:
-    """What :func:`choose` is given; ``refusal``: the first, on the way to places."""
+    """The arguments of :func:`choose`; ``refusal``: the first, on the way to places."""
 
     _start: Cloud
     _known: NameSets | None
@@ -154,7 +154,7 @@ class _Chooser:
             if made.failed is None:
                 return made.in_order(), timed_out
             if self.refusal is None:
-                # It is noted before anything is counted, which may end for want of time.
+                # The refusal is noted before anything is counted, which may end for want of time.
                 self.refusal = NoPlace(
                     made.failed, self._board.cloud, exact=False, kept_out=made.kept_out
                 )
@@ -176,12 +176,13 @@ class _Chooser:
             return True
         for first, equal in self._wishes.alike.items():
             pool = self._pools[first]
-            # Each of so many trees takes one by itself: not these are too many.
+            # Each of as many trees takes one by itself: these claims are not too many.
             if not self._wishes[first].groups and len(equal) <= np.count_nonzero(pool.alone >= 0):
                 continue
             if not work.look():
                 return False
-            # It copies trees, whose providers have other indexes there. What fits anywhere is no less.
+            # The count copies trees, whose providers have other indexes there. Without the mask the count is
+            # not lower.
             groups = tuple(replace(group, among=None) for group in pool.request.groups)
             anywhere = replace(pool.request, groups=groups)
             found = pack(self._start, anywhere, self._known, COUNTING_SEARCHES, work)

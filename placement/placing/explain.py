@@ -21,7 +21,7 @@ from placement.search.work import Work
 
 
 class UnknownHost(errors.NotFound):
-    """No provider has the uuid or name in ``about``."""
+    """The provider in ``about`` does not exist."""
 
     text = "No resource provider with uuid or name {given} found"
     given: str
@@ -105,7 +105,7 @@ def explain_opened(
         root = cloud.uuids[int(cloud.roots[host])]
         here = replace(request, anchor=root)
         count = budget.count_if_any_is_left(cloud, here)
-        # Nothing counted by a search that was cut short says nothing: the verdict must not be "cannot".
+        # A count of nothing by a search that was cut short proves nothing: the verdict must not be "cannot".
         known = bool(count.count) if count.count or count.complete else None
         verdict = obstacles.verdict(cloud, here, host, known)
         would_help = None if count.count else remedies(cloud, asked, budget, root)

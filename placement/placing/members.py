@@ -15,7 +15,7 @@ AmountsByIndex = Mapping[int, Mapping[str, int]]
 
 
 class _Taken(NamedTuple):
-    """What a member takes of a provider: :class:`InTree`."""
+    """The holdings of a member on a provider: :class:`InTree`."""
 
     consumer_uuid: str
     root_uuid: str
@@ -83,7 +83,7 @@ class Members:
     def states(self, cloud: Cloud, moving: Collection[str]) -> dict[str, GroupState]:
         """Return the groups of those that move, as they are without them."""
         names = {name for uuid in moving for name in self.of(uuid)}
-        # Which of the aggregates that the rules name each tree is in, by uuid of its root.
+        # The aggregates of each tree that the rules name, by uuid of its root.
         domains_of: dict[str, set[str]] = {}
         for uuid in {uuid for name in names for uuid in self.rules[name].of}:
             for root in np.unique(cloud.roots[cloud.in_aggregate(uuid)]).tolist():

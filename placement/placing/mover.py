@@ -1,4 +1,4 @@
-"""Where consumers go when their trees close: the one engine of what-if, survival and plans. Pure.
+"""The moves of consumers when their trees close: the one engine of what-if, survival and plans. Pure.
 
 A consumer is one thing: all that it has in the trees that close finds places, or nothing moves. What it has
 in one tree, a part, takes the first candidate in a tree that is in reach of the rest
@@ -34,10 +34,10 @@ WAYS = 500
 parts of a consumer that leaves several trees."""
 
 SHARE = 4
-"""Each search, and each choice, may take a fourth of the work that is left."""
+"""The share of the work left that each search, and each choice, may take: a fourth."""
 
 HeldInTree = tuple[tuple[tuple[str, int], ...], ...]
-"""What a consumer has in one tree: on each provider, amounts by class."""
+"""The holdings of a consumer in one tree: on each provider, amounts by class."""
 
 
 class Leaving(NamedTuple):
@@ -64,17 +64,17 @@ class Leaving(NamedTuple):
 
 
 class KeptOut(NamedTuple):
-    """There is room for a consumer, where the rules of these groups do not let it."""
+    """A consumer has room only where the rules of these groups do not let it go."""
 
     groups: tuple[str, ...]
 
 
 class OutOfReach(NamedTuple):
-    """There is room for each part of a consumer, but not in reach of the other parts, which move or stay."""
+    """Each part of a consumer has room, but not in reach of the other parts, which move or stay."""
 
 
 class MovedTo(NamedTuple):
-    """What a consumer takes elsewhere, with all its parts."""
+    """The place of a consumer elsewhere, with all its parts."""
 
     given: AmountsByIndex
 
@@ -173,7 +173,7 @@ class Mover:
 
     def is_grouped(self, leaving: Leaving) -> bool:
         """Say whether a consumer moves by the rules of its groups, before those that do not."""
-        # Where the host stays, no tree that counts for a rule changes.
+        # While the host stays, no tree that counts for a rule changes.
         return bool(self.members.of(leaving.consumer_uuid)) and leaving.hosts > 0
 
     def undo(self) -> None:
@@ -215,7 +215,7 @@ class Mover:
     def _first(self, question: "_Question", work: Work) -> Destination:
         """Return the first candidate now, or why there is none."""
         first = self._later.get(question) or self._firsts.get(question)
-        # What had no candidate has none now: nothing gets room.
+        # A part without a candidate has none now either: nothing gets room.
         if isinstance(first, Stayed) or (first is not None and has_room(self.cloud, first.given)):
             return first
         found = self._search(question, work)
@@ -248,7 +248,7 @@ class Mover:
         """Yield what a part of a pool takes in the trees of the consumer's hosts."""
         for host in sorted(hosts, key=self.cloud.forest.place.__getitem__):
             providers = self.cloud.forest.tree(host)
-            # Without a search, since each host is another question.
+            # No search is made here, since each host is another question.
             if all(self._has_taker(providers, dict(amounts)) for amounts in held):
                 request = replace(make_request(held), anchor=str(self.cloud.uuids[host]))
                 found = self._run(request, work)
@@ -287,7 +287,7 @@ class Mover:
         """Move a consumer that leaves several trees, with all that it has there or not at all."""
         asked = leaving[1:]
         first = self._whole.get(asked)
-        # As for one part: what had no places has none now, and none before the first gets room.
+        # As for one part: without places before there are none now, and none before the first gets room.
         if isinstance(first, Stayed):
             return first
         if first is not None and has_room(self.cloud, first.given):
@@ -388,7 +388,7 @@ class Mover:
         """Move members of groups: their hosts at once, then what each has on pools."""
         names = {name for each in leaving.values() for name in self.members.of(each.consumer_uuid)}
         closed = [str(self.cloud.uuids[root]) for root in self._closed]
-        # What members have in a tree that closes keeps nobody out of an aggregate: they all leave it.
+        # The holdings of members in a tree that closes keep nobody out of an aggregate: they all leave it.
         self._set_members(self.members.without_trees(closed, names))
         before = self.members
         moves = {number: _MemberMove(each, each.kept) for number, each in leaving.items()}
@@ -417,7 +417,7 @@ class Mover:
             move for move in moves.values() if move.ends is None and move.leaving.hosts > turn
         ]
         while waiting:
-            # One that was left out is a member where it stays.
+            # A member that was left out counts where it stays.
             moving = {str(move.leaving.consumer_uuid) for move in waiting}
             states = self.members.states(self.cloud, moving)
             stays = self.members.stays(self.cloud, moving)
@@ -464,7 +464,7 @@ class Mover:
 
 
 class _Question:
-    """What is asked of a search: a part, and the providers among which it may go; None: all.
+    """The question to a search: a part, and the providers among which it may go; None: all.
 
     Equal if the amounts are, and the mask is the same object: those of equal questions are.
     """

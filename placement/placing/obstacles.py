@@ -1,4 +1,4 @@
-"""What was in the way of providers: examples for the steps of a search, and one host's verdict (07 2)."""
+"""The obstacles at providers: examples for the steps of a search, and one host's verdict (07 section 2)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _closest(cloud: Cloud, group: Group | None, step: Step, removed: Indexes) ->
         closest = np.lexsort((cloud.ids[removed], -room.astype(np.int64)))
         order: list[int] = removed[closest].tolist()
         enough = int(np.count_nonzero(room > 0))
-        # Of those without room the ones that have inventory come first.
+        # The providers without room that have inventory come first.
         rest = sorted(
             order[enough:],
             key=lambda index: (-_free(cloud, index, str(step.subject)), cloud.names[index]),

@@ -33,10 +33,10 @@ WORK_IN_TREE = 20_000
 """Placements that one search of one tree may try."""
 
 MOST = 2**62
-"""No more than this is counted as free of one provider: capacities go beyond 64 bits, columns do not."""
+"""The largest room of one provider that is counted: capacities exceed 64 bits, columns do not."""
 
 TIME_SHARE = 8
-"""Of the time that is left, the part that one search of one tree may take: one in eight."""
+"""The share of the time left that one search of one tree may take: one in eight."""
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def join(packings: Sequence[Packing]) -> Packing:
     """Return what several fill together, without what is left over of each."""
     counts = packings[0].counts
     for each in packings[1:]:
-        # Each is far less than a column holds, but not all together.
+        # Each count is far less than a column holds, but not all together.
         counts = counts + np.minimum(each.counts, np.iinfo(np.int64).max - counts)
     return Packing(
         counts,
@@ -359,7 +359,7 @@ def _limits(cloud: Cloud, request: CandidateRequest) -> dict[str, int]:
 
 
 TOGETHER = "all demands together"
-"""Each demand is met by some provider in reach of the tree, but no combination meets all."""
+"""The limit for trees that reach providers for each demand, but no combination for all."""
 
 
 def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mask]]:

@@ -1,4 +1,4 @@
-"""Which trees can take a request, before anything is placed. Pure."""
+"""The trees that can take a request, before anything is placed. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Pools:
         self._by_first: dict[int, Pool] = {}
         for first in wishes.alike:
             pool = Pool.of(cloud, begin_anywhere(wishes[first].request, draw), known, work)
-            # With "any" the search itself begins somewhere: its order is kept.
+            # The strategy "any" keeps the order of the search, which itself begins somewhere.
             self._by_first[first] = pool if ranking.order == "any" else pool.order_by(ranking, draw)
 
     def __getitem__(self, number: int) -> Pool:

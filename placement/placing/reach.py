@@ -1,4 +1,4 @@
-"""Where a part of a consumer may go, given what else the consumer keeps (specification 07 section 4.2). Pure.
+"""The places of a consumer's part, given its other parts (specification 07 section 4.2). Pure.
 
 What a consumer has is one thing: its host must reach its shared storage before a move, and after it. What-if,
 survival and plans ask here, so that they agree on what a move is.
@@ -15,7 +15,7 @@ from placement.search.index_set import Mask
 
 
 class KeptParts(NamedTuple):
-    """What a consumer has beside the part that moves.
+    """The holdings of a consumer beside the part that moves.
 
     ``hosts``: the roots of the trees in which it uses a provider that does not share. ``pools``: the sharing
     providers that it uses.

@@ -1,4 +1,4 @@
-"""What would help a request without candidates, found by searching again (specification 07 section 2)."""
+"""The remedies for a request without candidates, found by searching again (specification 07 section 2)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COUNTED = 1000
 """The most candidates that are counted if the query has no limit (specification 07 section 2)."""
 
 LARGEST_SHARE = 4
-"""Each search after the first may take a fourth of the work that is left."""
+"""The share of the work left that each search after the first may take: a fourth."""
 
 
 class BudgetSpent(Exception):
-    """No search is left; the answer is what was found so far."""
+    """The budget has no search left; the answer is what was found so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Budget:
     def has_candidate(self, cloud: Cloud, request: CandidateRequest) -> bool:
         """Tell whether there is any candidate."""
         result = self.search(cloud, replace(request, limit=1))
-        # What was found is there, however the search has ended.
+        # The candidates that were found exist, however the search has ended.
         self.complete &= result.complete or len(result) > 0
         return len(result) > 0
 
@@ -135,7 +135,7 @@ class LargestAmount:
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What would help: relaxations, helpful ones first, and smaller amounts.
+    """The remedies: relaxations, helpful ones first, and smaller amounts.
 
     ``pairs``: pairs of demands were tried, since to drop one did not help. ``complete``: the budget sufficed.
     """
@@ -175,7 +175,7 @@ def _drop_each(
         try:
             count = budget.count(cloud, replace(relaxed, anchor=anchor))
         except UnknownName:
-            # Without this demand the search gets as far as another one, of a name that does not exist.
+            # The search without this demand reaches another one, of a name that does not exist.
             continue
         except BudgetSpent:
             return
@@ -201,7 +201,7 @@ def largest(cloud: Cloud, request: CandidateRequest, budget: Budget) -> list[Lar
 
 @dataclass(frozen=True, slots=True)
 class _VariedAmount:
-    """One amount of a request; the search varies it and keeps all else."""
+    """One amount of a request; the search varies it and keeps the rest."""
 
     cloud: Cloud
     request: CandidateRequest
@@ -258,5 +258,5 @@ class _VariedAmount:
         try:
             return self.budget.has_candidate(cloud, replace(self.request, groups=groups))
         except UnknownName:
-            # With a smaller amount the search gets as far as a name that does not exist.
+            # The search with a smaller amount reaches a name that does not exist.
             return False

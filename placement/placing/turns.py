@@ -1,4 +1,4 @@
-"""In which order trees have their turns while claims are placed (specification 09 section 2). Pure."""
+"""The order of trees while claims are placed (specification 09 section 2). Pure."""
 
 import heapq
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ TreeOrder = Literal["any", "spread", "pack"]
 """The ``strategy`` of a request of claims."""
 
 Keys = NDArray[np.float64]
-"""What orders trees, by position: the smallest is the best."""
+"""The sort keys of trees, by position: the smallest is the best."""
 
 
 class Ranking:
-    """What orders the trees of a cloud for an order: as they were, and with what was placed since.
+    """The ranking of the trees of a cloud for an order: as they were, and with the placements since.
 
     ``_used`` and ``_all``: by class and root, for ``spread`` and ``pack``; all is infinite where none is.
     """

@@ -1,4 +1,4 @@
-"""What is to be placed, and where it went: the values that choosing passes on (09 section 3). Pure."""
+"""The wishes to be placed, and their places: the values that choosing passes on (09 section 3). Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class WishList:
 
     def __init__(self, wishes: Sequence[Wish]) -> None:
         self.wishes = wishes
-        # By identity: claims in one request that have one query share its parsed request.
+        # The queries are compared by identity: claims in one request with one query share its parsed request.
         firsts: dict[int, int] = {}
         self._first_alike = [
             firsts.setdefault(id(wish.request), number) for number, wish in enumerate(wishes)
@@ -46,7 +46,7 @@ class WishList:
 
     @cached_property
     def asked(self) -> Counter[str]:
-        """What all wishes together ask for, by class."""
+        """Return the amounts that all wishes ask for together, by class."""
         return sum((wish.request.amounts for wish in self.wishes), Counter())
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class WishList:
 
 
 class ChosenPlace(NamedTuple):
-    """Where a wish goes, by provider indexes: the root of its tree, amounts by class, providers by group.
+    """The place of a wish, by provider indexes: the root of its tree, amounts by class, providers by group.
 
     ``trees``: the roots that count for groups (:func:`placement.search.group_rules.domains_by_member`).
     """

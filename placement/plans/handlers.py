@@ -66,7 +66,7 @@ class MalformedPlan(errors.Malformed):
 
 
 class NoPlanFound(errors.Conflict):
-    """No plan was found; nothing was written. ``document``: whether that is certain, and why."""
+    """The service found no plan, and wrote nothing. ``document``: whether that is certain, and why."""
 
     code = "placement.no_plan"
     reason = "no_plan"

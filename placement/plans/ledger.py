@@ -1,4 +1,4 @@
-"""Who has what, read in one snapshot for a plan, the trees that matter first (10 section 4.2)."""
+"""The ledger of a plan, read in one snapshot, the trees that matter first (10 section 4.2)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What was read. ``unread``: roots of the trees that were not."""
+    """The rows that were read. ``unread``: roots of the trees that were not."""
 
     holders: Sequence[Resident]
     members: Members
@@ -58,13 +58,13 @@ def _read(
     tx: Snapshot, cloud: Cloud, first: Sequence[int], groups: Sequence[str], work: Work
 ) -> Ledger:
     members_first = [cloud.index_of_uuid.get(uuid, -1) for uuid in _find_roots(tx, groups)]
-    # By age: the order in memory is another in each process.
+    # The order is by age: the order in memory is another in each process.
     others = sorted(cloud.forest.roots.tolist(), key=cloud.ids.__getitem__)
     wanted = dict.fromkeys(root for root in (*members_first, *first, *others) if root >= 0)
     rows: list[HeldBy] = []
     read: set[int] = set()
     for batch in batch_trees(cloud, wanted, lambda root: [root]):
-        # At least one: without that nothing could be said.
+        # At least one batch is read: without it there is no answer.
         if read and (len(rows) >= MOST_READ or not work.look()):
             break
         rows += tree_rows.allocations(tx, _ids_of(cloud, batch))
@@ -75,7 +75,7 @@ def _read(
         raise WorkEnded
     holders = _list_holders(cloud, rows)
     elsewhere = _find_elsewhere(rows)
-    # What they have elsewhere is part of each write.
+    # The holdings elsewhere are part of each write.
     for row in tree_rows.allocations_of_all(tx, elsewhere) if elsewhere else ():
         index = cloud.index_of.get(row.provider_id)
         holder = holders[row.consumer_uuid]

@@ -55,14 +55,14 @@ MOST_STUCK = 100
 
 
 class AggregateNotFound(errors.NotFound):
-    """No provider is in an aggregate that is to be empty."""
+    """The aggregate that is to be empty has no provider."""
 
     text = "No resource provider found in the aggregate {uuid}"
     uuid: str
 
 
 class CountTooLarge(errors.BadRequest):
-    """More domains are to be empty than are named."""
+    """The count of domains to be empty is larger than the number of named domains."""
 
     reason = "invalid_goal"
     about = "field"
@@ -99,7 +99,7 @@ def make(
             answer = _make_once(db, picture, wanted, work_factor, most_held, work)
         except WorkEnded:
             telemetry.PLANS.count("given_up")
-            # There was a plan at first: then others took its destinations, and the time has ended.
+            # The first plan existed: then others took its destinations, and the time has ended.
             raise (ClaimsGivenUp if retries else PlanCutShort) from None
         if not isinstance(answer, LookAgain):
             return answer
@@ -142,7 +142,7 @@ def _make_once(
         )
     if isinstance(plan, NoPlan):
         if plan.timed_out:
-            # Nothing is known, so there is nothing to explain.
+            # Without a known result there is nothing to explain.
             raise WorkEnded
         roots = [root for _, roots in domains for root in roots]
         return _refuse(scene, plan, ledger.holders, roots, work_factor)

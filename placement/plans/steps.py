@@ -42,7 +42,9 @@ def show_held(cloud: Cloud, held: Mapping[int, Mapping[str, int]]) -> Held:
 
 @dataclass(slots=True)
 class _State:
-    """What consumers hold, and how many of their steps were taken, by number; of others as they were read."""
+    """The holdings of consumers, and how many of their steps were taken, by number; others are as they were
+    read.
+    """
 
     cloud: Cloud
     holders: Sequence[Resident]
@@ -60,11 +62,11 @@ class _State:
         if not isinstance(step, MoveStep):
             self.held[number] = {}
             return RemovalShown(consumer, holder.owner, show_held(self.cloud, before))
-        # In the order of the groups of the mappings.
+        # The order is that of the groups of the mappings.
         leaves = {index: before[index] for index in step.goes}
         after = {index: dict(held) for index, held in before.items() if index not in leaves}
         for index, amounts in step.place.allocations.items():
-            # It may have something in that tree already.
+            # The consumer may have something in that tree already.
             mine = after.setdefault(index, {})
             for name, amount in amounts.items():
                 mine[name] = mine.get(name, 0) + amount

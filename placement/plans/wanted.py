@@ -1,4 +1,4 @@
-"""What a plan is asked for, and how it is answered: the values that the rooms of plans pass on (10)."""
+"""The question and the answer of plans: the values that the modules of plans pass on (10)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ GoalWanted = FitWanted | EmptyWanted | KeepWanted
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """Which consumers may be removed; None for any type, or any project."""
+    """The consumers that may be removed; None for any type, or any project."""
 
     types: frozenset[str] | None = None
     projects: frozenset[str] | None = None
@@ -52,7 +52,7 @@ class Removable:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Which consumers a plan may touch.
+    """The consumers that a plan may touch.
 
     ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are. ``most``:
     steps. ``removable``: None for no consumer.
@@ -105,7 +105,7 @@ Held = Mapping[str, Mapping[str, int]]
 
 
 class Ownership(NamedTuple):
-    """What a write of a consumer has beside its allocations. ``type``: None if it has none."""
+    """The members of a write of a consumer beside its allocations. ``type``: None if it has none."""
 
     project: str
     user: str
@@ -185,7 +185,8 @@ class StayingShown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoPlanShown:
-    """No plan was found. ``stuck``: of trees to be empty. ``explanation``: of a request that is to fit.
+    """The answer that no plan was found. ``stuck``: of trees to be empty. ``explanation``: of a request to
+    fit.
 
     ``avoided``: how many trees take nothing new.
     """

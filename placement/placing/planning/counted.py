@@ -1,4 +1,4 @@
-"""What leaves a large cloud, counted by kinds of servers, as an integer programme (10 section 3). Pure.
+"""The servers that leave a large cloud, counted by kinds, as an integer programme (10 section 3). Pure.
 
 Consumers that ask for the same in one tree, and are in no group, count as one kind: a variable says how many
 of them leave a place, another how many arrive there, whoever they are. So 250 hosts of GPUs with 1,500
@@ -25,11 +25,13 @@ from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
 Placed = Mapping[HeldInTree, Sequence[ChosenPlace]]
-"""By kind of the shares for which room matters, all places that they may take."""
+"""The places of each kind of shares for which room matters."""
 
 
 class End(NamedTuple):
-    """What leaves, None if no end was found, and where the placed of it go. ``bound``: no end costs less."""
+    """The result: the servers that leave, None without a result, and their places. ``bound``: nothing costs
+    less.
+    """
 
     leaving: Departures | None
     moves: Sequence[tuple[Share, ChosenPlace]]
@@ -193,7 +195,7 @@ class Counted:
                 for column in arriving:
                     self._rows.row({column: 1.0, emptied: most}, -inf, most)
             if root in leaving:
-                # What arrives in a tree comes from elsewhere, or has left it by one more step.
+                # An arrival in a tree comes from elsewhere, or has left the tree by one more step.
                 row = arriving | leaving[root] | {total: -1.0}
                 if len(arriving) > 1:
                     row[self._rows.column(cost, most)] = -1.0
@@ -222,7 +224,7 @@ class Counted:
                 self._rows.row(load, -inf, free)
                 self._add_rounded(load, free)
             if slot in taken:
-                # Nothing has left yet when all destinations are taken.
+                # All destinations are taken before anything has left.
                 self._rows.row(taken[slot], -inf, free)
 
     def _add_rounded(self, load: Mapping[int, float], free: float) -> None:

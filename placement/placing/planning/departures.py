@@ -18,7 +18,7 @@ MOST_OPTIONS = 300
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """What leaves: shares that move, numbers of occupants that are removed; ``cost`` of both.
+    """The shares that move and the numbers of the occupants that are removed; ``cost`` of both.
 
     ``placed``: where the request of the goal then is. ``emptied``: roots of trees that take nothing any more.
     """
@@ -118,7 +118,7 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
             if not may_move or scene.costs.remove < share.cost or len(mine) > 1:
                 freed = _sum_freed(mine, lacking)
                 options.append(_Option(scene.costs.remove, freed, share, True))
-    # What frees much for little comes first: a good plan is then met early, and bounds the rest.
+    # The options that free much for little come first: a good plan is then met early, and bounds the rest.
     return sorted(
         options, key=lambda each: (each.cost / sum(each.freed.values()), each.share.number)
     )
@@ -150,7 +150,8 @@ class _Search:
             slot: list(accumulate(sorted((o.freed.get(slot, 0) for o in options), reverse=True)))
             for slot in lacking
         }
-        # What the options from each number on free together: where that is too little, nothing helps.
+        # The room that the options from each number on free together: where that is too little, nothing
+        # helps.
         self._left: list[dict[Slot, int]] = [dict.fromkeys(lacking, 0)]
         for option in reversed(options):
             last = self._left[-1]

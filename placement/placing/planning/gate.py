@@ -83,7 +83,7 @@ def _is_open(state: State, _: Share, place: ChosenPlace) -> bool:
 
 
 def _stays_in_one_piece(state: State, share: Share, place: ChosenPlace) -> bool:
-    """What is on one provider goes to one provider: an earlier step may have brought it together."""
+    """The parts on one provider go to one provider: an earlier step may have brought them together."""
     here = state.place_of(share)
     assert here is not None
     goes: dict[int, int] = {}
@@ -156,4 +156,4 @@ RULES: Mapping[str, Callable[[State, Share, ChosenPlace], bool]] = {
     "units": _has_right_units,
     "groups": _keeps_groups,
 }
-"""By name, what holds for each move; the cheapest to judge come first."""
+"""The rules that each move must keep, by name; the cheapest to judge come first."""

@@ -1,4 +1,4 @@
-"""What a goal asks of a cloud: whether it holds, what it costs, what may leave (10 section 3). Pure."""
+"""The goal on a cloud: whether it holds, what it costs, what may leave (10 section 3). Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Sequence
@@ -39,7 +39,7 @@ class Reached(NamedTuple):
 
 
 Attempts = Generator[Departures, Share | None, None]
-"""What may leave; it is told which share found no place."""
+"""The departures to try; the planner answers with the share that found no place."""
 
 
 class Aim(Protocol):
@@ -87,14 +87,14 @@ class FitAim:
     def __init__(self, scene: Scene, goal: Fit, unread: frozenset[int], work: Work) -> None:
         self.scene, self.goal = scene, goal
         self.places, self.exact = scene.list_goal_places(goal.request, MOST_PLACES, work)
-        # What is not known, occupants or places, may cost no more than one step.
+        # Unknown occupants or places may cost no more than one step.
         is_missing = bool(unread) or not self.exact
         self._floor_of_unread = scene.cheapest_step if is_missing else inf
         self._start = State(scene)
 
     @cached_property
     def floors(self) -> list[float]:
-        """By place, what its room costs at the least."""
+        """Return the least cost of the room at each place."""
         return [bound_cost(self.scene, find_lacking(self._start, each)) for each in self.places]
 
     def test(self, state: State) -> Reached | None:
@@ -187,7 +187,7 @@ class FitAim:
             leaving, _ = choose_departures(state, find_lacking(state, place))
             if leaving is None:
                 continue
-            # What it costs now: those before it may have taken its room.
+            # The cost is the present one: earlier places may have taken its room.
             if queue and leaving.cost > queue[0][0]:
                 heappush(queue, (leaving.cost, number))
                 continue
@@ -266,7 +266,7 @@ class _Packing:
 
 
 class EmptyAim:
-    """So many of some domains are empty."""
+    """The goal that a number of domains is empty."""
 
     def __init__(self, scene: Scene, goal: Empty) -> None:
         self.scene, self.goal, self.exact = scene, goal, True

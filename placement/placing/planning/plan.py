@@ -53,7 +53,7 @@ MOST_STUCK = 200
 """Places for a further request that are passed over since something that must leave found no place."""
 
 PLENTY = 50
-"""So many places with room let the programme of counts leave out that a kind of shares needs any."""
+"""The number of places with room from which on the programme of counts leaves out that a kind needs any."""
 
 MOST_SOLUTIONS = 20
 """Ends of the programme whose order is looked for."""
@@ -71,10 +71,10 @@ MOST_PLACES_READ = 20_000
 """Places of a request by which trees are put in order."""
 
 WHOLE = 64
-"""So many shares are all in the programme."""
+"""The number of shares up to which all are in the programme."""
 
 WALKED = 24
-"""So many shares are walked."""
+"""The number of shares up to which the walk is tried."""
 
 
 def list_trees(cloud: Cloud, known: NameSets | None, goal: Goal, work: Work) -> Sequence[int]:
@@ -198,7 +198,7 @@ class _Planner:
                 "A plan was found that breaks a rule, and is not used: %s. Please report this",
                 refused,
             )
-            # What this search says of other plans is in doubt as well.
+            # The search's statements about other plans are in doubt as well.
             self._aim.exact = False
             return False
         reached = self._aim.test(replayed)
@@ -296,7 +296,7 @@ class _Planner:
         counted = Counted(
             scene, aim, {kind: places for kind, (places, _) in found.items()}, self._cost
         )
-        # What it finds must still be carried out; nothing else is tried on a large cloud.
+        # The solution must still be carried out; no other way is tried on a large cloud.
         with self._work.part(4 / 3) as part:
             end = counted.solve(part)
         if aim.exact and all(complete for _, complete in found.values()) and not self._unread:
@@ -374,7 +374,7 @@ class _Planner:
             return NoPlan(
                 exact,
                 timed_out=timed_out and not exact,
-                # Nobody is told why something stays where it is not known whether it must.
+                # No reason is given for staying where it is unknown whether the consumer must stay.
                 staying=() if timed_out else self._list_staying(),
                 groups=tuple(sorted({name for stuck in self._stuck for name in stuck.groups})),
             )

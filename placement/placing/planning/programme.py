@@ -21,7 +21,7 @@ from placement.search.work import Work
 
 
 class Solution(NamedTuple):
-    """What leaves, and where it goes; None if no end was found.
+    """The departures and their places; None if no solution was found.
 
     ``bound``: no end is cheaper, infinite if there is none. ``stays_in_tree``: some share must take another
     place in its own tree, which needs two steps.
@@ -148,7 +148,7 @@ class Programme:
         if len(alike) > 1:
             sources = Counter(share.root for share in alike)
             for root in sources.keys() & by_tree.keys():
-                # What arrives in a tree comes from elsewhere.
+                # An arrival in a tree comes from elsewhere.
                 others = {self._moves[s.number]: -1.0 for s in alike if s.root != root}
                 self._rows.row(by_tree[root] | others, -inf, 0.0)
         for share in alike:
@@ -309,7 +309,7 @@ class Programme:
             if free >= 0:
                 self._rows.row(load, -inf, float(free))
             else:
-                # More is used than there is: nobody may come, unless so much leaves.
+                # The tree uses more than it has: nothing may arrive, unless enough leaves.
                 used = self._rows.column(0.0, 1.0)
                 self._rows.row(load | {used: float(-free)}, -inf, 0.0)
                 for column in arriving:

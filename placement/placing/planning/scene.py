@@ -35,7 +35,7 @@ def sum_slots(allocations: AmountsByIndex) -> dict[Slot, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:
-    """What an occupant has in one tree. ``cost``: of a move. ``kind``: equal where the same is asked for."""
+    """The holdings of an occupant in one tree. ``cost``: of a move. ``kind``: equal for equal requests."""
 
     number: int
     occupant: int
@@ -247,7 +247,7 @@ class Scene:
 
     @cached_property
     def cheapest_step(self) -> float:
-        """What no step costs less than; infinite if there is none."""
+        """Return the least cost of a step; infinite if there is no step."""
         steps = set[float]()
         for occupant in self.occupants:
             if occupant.may_move:
@@ -363,7 +363,7 @@ class Scene:
 
     @cached_property
     def aggregates(self) -> dict[str, Domains]:
-        """By uuid of the root, the aggregates of rules that a tree is in."""
+        """Return the aggregates of rules that a tree is in, by uuid of the root."""
         named = {uuid for rule in self.members.rules.values() for uuid in rule.of}
         found: dict[str, set[str]] = {}
         for uuid in named:

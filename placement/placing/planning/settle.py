@@ -1,4 +1,4 @@
-"""Where what leaves goes, and in which order (specification 10 section 3). Pure."""
+"""The places of departures, and the order of the steps (specification 10 section 3). Pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -30,7 +30,7 @@ MOST_ORDERED = 100
 
 
 class Stuck(NamedTuple):
-    """No place, or no order, was found for a share. ``groups``: whose rules kept it out."""
+    """A share found no place, or no order. ``groups``: whose rules kept it out."""
 
     share: Share | None = None
     groups: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def settle(
     """
     scene, begun = state.scene, len(state.steps)
     occupants = [share.occupant for share in leaving.moved]
-    # In one choice an occupant that leaves two trees would be two members of its group.
+    # An occupant that leaves two trees in one choice would be two members of its group.
     twice = [number for number, times in Counter(occupants).items() if times > 1]
     if any(scene.members.of(scene.occupants[number].uuid) for number in twice):
         return Stuck()

@@ -21,7 +21,7 @@ OLDEST_SCIPY = (1, 15)
 """The first release that was seen to let other threads run while it solves: 1.10.1 stopped them for 35 s."""
 
 MOST_TIMES_DEARER = 1e6
-"""What costs more than so many times the cheapest step counts as costing so many times as much.
+"""The largest ratio of a step's cost to the cheapest one: a dearer step counts as this much dearer.
 
 The solver is right to a millionth part of what it adds up. With smaller costs than the true ones its optimum
 is a bound all the same.
@@ -116,14 +116,15 @@ class _Problem:
         shape = (len(rows.low), len(rows.costs))
         self._matrix: Any = csr_array((rows.factors, rows.columns, rows.starts), shape=shape)
         self._low, self._high = np.array(rows.low), np.array(rows.high)
-        # Where all costs are whole, so are their sums.
+        # Sums of whole costs are whole.
         self._is_whole = bool((self._costs == np.rint(self._costs)).all())
 
     def solve(self, work: Work) -> Solved:
         """Return the cheapest solution, and what none is cheaper than."""
         relaxed, dearer = self._relax(work)
         bound, best, least = self._round_up(relaxed), None, inf
-        # At first only what makes nothing dearer: a tenth of it all, which mostly has the cheapest solution.
+        # The first solve takes only what makes nothing dearer: a tenth of it all, which mostly has the
+        # cheapest solution.
         gap = 0.0
         while not reaches(bound, least) and bound < inf and work.look():
             left_out = dearer > gap + TOLERANCE
@@ -194,7 +195,7 @@ class _Problem:
             return None, inf, proven
         values = np.rint(found.x).astype(np.int64)
         cost = float(self._costs @ values)
-        # At the optimum both are equal but for what floats add.
+        # At the optimum both are equal but for the rounding of floats.
         return values, cost, cost if found.status == 0 else min(proven, cost)
 
 

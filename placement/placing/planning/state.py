@@ -40,7 +40,7 @@ class State:
 
     @property
     def cost(self) -> float:
-        """What all steps cost, rounded once: prices may differ by many orders of magnitude."""
+        """Return the cost of all steps, rounded once: prices may differ by many orders of magnitude."""
         return fsum(self._prices)
 
     def find_share(self, step: MoveStep) -> Share | None:
@@ -162,7 +162,7 @@ class State:
 
     def list_used(self) -> Iterator[tuple[Slot, int]]:
         """Yield by how much more of each slot is used than at the beginning, for what moves next."""
-        # What has left leaves no room to destinations that are all taken at the beginning.
+        # A departure leaves no room to destinations that are all taken at the beginning.
         moved = self.taken if self.scene.limits.all_at_once else self._change
         for slot in moved.keys() | self._reserved.keys():
             yield slot, moved[slot] + self._reserved[slot]

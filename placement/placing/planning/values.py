@@ -1,4 +1,4 @@
-"""What a plan is asked for, and what it is: the values of planning (specification 10). Pure.
+"""The question and the answer of planning: its values (specification 10). Pure.
 
 Trees are named by the provider indexes of their roots, consumers by their numbers in a list.
 """
@@ -41,7 +41,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Of these domains, each the roots of some trees, ``count`` hold nothing, and take nothing."""
+    """The goal that ``count`` of these domains, each the roots of some trees, hold and take nothing."""
 
     domains: Sequence[Sequence[int]]
     count: int
@@ -59,7 +59,7 @@ Goal = Fit | Empty | Keep
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a step costs. ``per_unit``: by class, what a move costs more for each unit that moves."""
+    """The costs of steps. ``per_unit``: by class, the further cost of a move for each unit that moves."""
 
     move: float = 1.0
     remove: float = 10.0
@@ -68,7 +68,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plan must keep to.
+    """The limits that a plan must keep.
 
     ``most``: steps. ``all_at_once``: all destinations have room together while nothing has left yet, so that
     they can be held. ``closed``: roots of trees that nothing moves to.
@@ -93,7 +93,7 @@ def reaches(bound: float, cost: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """What an occupant has in the tree ``root`` goes to a place in another tree.
+    """The move of an occupant's holdings in the tree ``root`` to a place in another tree.
 
     ``goes``: by each provider that it leaves, the one that takes it.
     """
@@ -138,7 +138,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class NoPlan:
-    """No plan was found. ``exact``: there is none.
+    """The answer that no plan was found. ``exact``: there is none.
 
     ``timed_out``: the search ended for want of time. ``staying``: of the goal :class:`Empty`, numbers of
     occupants that cannot leave. ``groups``: names of those whose rules were in the way.

@@ -70,7 +70,7 @@ class _Walk:
     def walk(self) -> Walked:
         ticket = count()
         queue: list[tuple[float, int, int, tuple[Step, ...]]] = [(0.0, 0, next(ticket), ())]
-        # By state the fewest steps to it. What costs more leads further only with fewer.
+        # The fewest steps to each state. A dearer way to it leads further only with fewer steps.
         fewest: dict[object, int] = {}
         cost, looked = 0.0, 0
         while queue:
@@ -106,7 +106,7 @@ class _Walk:
     def _list_steps(self, state: State) -> list[tuple[Share, ChosenPlace | None]]:
         found: list[tuple[Share, ChosenPlace | None]] = []
         removable: set[int] = set()
-        # Of those that may stand for each other, and are in one place, one is enough.
+        # One of the shares that may stand for each other, and are in one place, is enough.
         seen: set[tuple[int, int]] = set()
         for share in self._shares:
             here = state.place_of(share)
@@ -145,7 +145,7 @@ class _Walk:
         if place is None:
             return -1
         amounts = sorted((i, tuple(sorted(a.items()))) for i, a in place.allocations.items())
-        # What is on one provider moves on in one piece.
+        # The parts on one provider move on in one piece.
         pieces = Counter(index for indexes in place.mappings.values() for index in indexes)
         key = tuple(amounts), tuple(sorted(pieces.items()))
         return self._ids.setdefault(key, len(self._ids))
