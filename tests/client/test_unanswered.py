@@ -25,7 +25,9 @@ from placement.client.history import HistoryClient, HistoryNotRead
 from placement.client.migrate import migrate_compute_inventory
 from placement.client.mirror import Mirror, MirrorFailed
 from placement.client.nova import Nova
+from placement.client.nova_moves import NovaMover
 from placement.client.plans import CarryOutStopped, MadePlan, PlanFailed, PlansClient
+from placement.client.provider_names import ProviderNames
 from placement.client.report import ReportClient
 from placement.client.tracker import ResourceTracker
 from placement.client.tree_file import parse
@@ -229,6 +231,12 @@ CALLS: dict[str, tuple[Callable[[Any], object], type[Exception]]] = {
     "migrate_compute_inventory": (migrate, exc.PlacementClientError),
     "apply_file": (apply, exc.PlacementClientError),
     "Nova.consumers": (lambda it: next(Nova(it).consumers()), exc.NotAnswered),
+    "NovaMover.look": (lambda it: NovaMover(Nova(it), it).look(), exc.NotAnswered),
+    "ProviderNames.of": (lambda it: ProviderNames(it).of(HOST), exc.NotAnswered),
+    "ProviderNames.holds_something": (
+        lambda it: ProviderNames(it).holds_something(CONSUMER),
+        exc.NotAnswered,
+    ),
 }
 """Each call with the class of errors that its documentation names."""
 
