@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from placement.db import invariants, scrub
+from placement.db import change_rows, invariants, scrub
 from placement.db.database import Database
 from placement.objects import restored
 from tests.functional.test_damage import (
@@ -36,6 +36,13 @@ CASES = [
     for place, mode in enumerate(ALONE)
     if LONG or place == number // 2 % len(ALONE)
 ]
+
+
+MARKS_AT_BOUND = {
+    str(Absurd("provider_changes", "mark", mark))
+    for mark in (change_rows.MOST_MARK, change_rows.MOST_MARK - 1)
+}
+"""Marks that the next write brings beyond their bound. No cloud reaches them by writing."""
 
 
 def scrub_all(db: Database) -> set[str]:
@@ -114,5 +121,9 @@ def test_a_command_cures_or_names_it(
         for way in (put, post, reshape):
             assert way(service, "plain", SPARE).status == 204, way
         followed = service.send("GET", f"/-/changes?since={token}")
+        if followed.status == 410:
+            # Two of the writes drew the same slot: the second one starts a mark beyond its bound anew.
+            assert str(line) in MARKS_AT_BOUND
+            return
         assert followed.status == 200
         assert STRUCK.uuid("root") in {tree["root"] for tree in followed.json["trees"]}
