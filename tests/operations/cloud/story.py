@@ -186,7 +186,6 @@ class Story:
             self.act(uuid, "evacuate", {})
         self.wait_for(here, "ACTIVE")
         wait_until("they are elsewhere", lambda: node not in map(self.node_of, here), 120)
-        self.nova.put(f"/os-services/{service}", json={"forced_down": False}, microversion=COMPUTE)
         self.cloud.computes[host] = self.cloud.start_compute(host)
         wait_until(
             "the host has freed them",
@@ -197,6 +196,8 @@ class Story:
             ),
             180,
         )
+        # Nova refuses this as long as the host has not freed them.
+        self.nova.put(f"/os-services/{service}", json={"forced_down": False}, microversion=COMPUTE)
 
     def find_leaks(self) -> None:
         """The audit finds nothing; then it finds what is made on purpose, and removes it."""
