@@ -52,9 +52,7 @@ class PlacementError(Exception):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """Return the refused part of the request, ``field``, and the ``rule`` that refuses it, if they are
-        known.
-        """
+        """Return the refused part of the request, ``field``, and the ``rule`` that refuses it, if known."""
         return {"field": getattr(self, self.about)} if self.about else {}
 
     def more(self) -> Mapping[str, Any]:

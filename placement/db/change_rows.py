@@ -69,9 +69,7 @@ LEFT = "!"
 
 
 MOST_MARK = 2**62
-"""The largest mark. No write of ours makes a larger or a negative one; the next write starts such a slot
-anew.
-"""
+"""The largest mark. No write of ours makes a larger or a negative one; the next write starts it anew."""
 
 COUNTED_BITS = 2**56 - 1
 """The part of a mark that is added up, so that no sum of 64 comes beyond 64 bits."""
@@ -246,9 +244,7 @@ STEP = update(_providers).values({**_steps, **_revised, **_times})
 MOVE_REVISION = update(_providers).values(
     {_providers.c.revision: _providers.c.revision + 1, **_no_times}
 )
-"""The statement for providers that are not locked. The scrub writes their digests, since the own revision is
-behind.
-"""
+"""The statement for unlocked providers. The scrub writes their digests: the own revision is behind."""
 
 _step_changed = update(_providers).ordered_values(*{**_steps, **revise(), **_times}.items())
 _touch = update(_providers).values({**_revised, **_no_times})

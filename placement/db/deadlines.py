@@ -43,8 +43,7 @@ READ_S = 35
 """The read timeout. It is longer than ``STATEMENT_S``: a server that works answers first."""
 
 IDLE_TRANSACTION_S = 15
-"""The time after which the server ends a transaction whose worker is frozen or cut off, and releases its
-locks.
+"""The time after which the server ends a transaction whose worker is frozen or cut off, with its locks.
 
 Together with ``LOCK_S``, less than the 30 s of ``attempts_deadline``: requests get such locks in time.
 """
@@ -75,9 +74,7 @@ class Deadlines:
 
 
 class Brief(NamedTuple):
-    """Statements that make one transaction wait less for locks: sent before it, first inside it, and after
-    it.
-    """
+    """Statements that make a transaction wait less for locks: sent before it, first inside it, and after."""
 
     before: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()

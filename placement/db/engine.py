@@ -48,9 +48,7 @@ HOSTS = "hosts"
 """The execution option of an engine that says how many servers its connections may go to."""
 
 REPLICA_S = 5.0
-"""How long a connection to a server that takes no writes is used. The next connection looks for a server that
-does.
-"""
+"""How long a connection to a server without writes is used; the next one looks for one that takes them."""
 
 _REPLICA_SINCE = "replica since"
 

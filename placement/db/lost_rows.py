@@ -1,5 +1,4 @@
-"""Rows that refer to something missing, or are NULL where they should not be: queries, and repairs that lose
-nothing.
+"""Rows that refer to something missing, or are NULL wrongly: queries, and repairs that lose nothing.
 
 Foreign keys do not keep all of it, and do not hold where another service or a hand switches them off.
 :mod:`placement.db.invariants` says what each query means.

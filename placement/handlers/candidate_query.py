@@ -136,9 +136,7 @@ READERS: dict[str, Callable[[list[str], Version, str], dict[str, Any]]] = {
     "member_of": _read_member_of,
     "in_tree": lambda values, *_: {"in_tree": [*map(query_syntax.parse_in_tree, values)][-1]},
 }
-"""The readers by parameter: each returns the members of a ``Group``. All values are checked, the last one
-counts.
-"""
+"""The readers by parameter: each returns members of a ``Group``. All values are checked, the last counts."""
 
 
 def check_groups(

@@ -136,9 +136,7 @@ class Affected(NamedTuple):
 
 
 class _Holdings(NamedTuple):
-    """The holdings of each consumer in a tree, by root, oldest first; ``used``: by uuid all providers of
-    some.
-    """
+    """The holdings of consumers in a tree, by root, oldest first; ``used``: by uuid all providers of some."""
 
     held: Mapping[int, Sequence[AffectedConsumer]]
     members: Members

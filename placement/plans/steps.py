@@ -42,9 +42,7 @@ def show_held(cloud: Cloud, held: Mapping[int, Mapping[str, int]]) -> Held:
 
 @dataclass(slots=True)
 class _State:
-    """The holdings of consumers, and how many of their steps were taken, by number; others are as they were
-    read.
-    """
+    """The holdings of consumers, and how many of their steps were taken, by number; others are as read."""
 
     cloud: Cloud
     holders: Sequence[Resident]

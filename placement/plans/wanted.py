@@ -185,8 +185,7 @@ class StayingShown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoPlanShown:
-    """The answer that no plan was found. ``stuck``: of trees to be empty. ``explanation``: of a request to
-    fit.
+    """The answer without a plan. ``stuck``: of trees to be empty. ``explanation``: of a request to fit.
 
     ``avoided``: how many trees take nothing new.
     """

@@ -326,9 +326,7 @@ def _make_unsuffixed_slots(
 
 _OF_EACH = (Scope.EACH, Scope.EACH_AND_ROOT)
 _OF_ONE = (*_OF_EACH, Scope.SOME)
-"""The scopes that are one test where one provider serves the group: it is then each and some provider at
-once.
-"""
+"""The scopes that are one test where one provider serves the group: it is each and some provider then."""
 
 
 def _keep_trees(

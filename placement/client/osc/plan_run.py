@@ -2,7 +2,6 @@
 
 import argparse
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -11,10 +10,10 @@ from osc_lib.command import command
 
 from placement.client.argument_types import number, whole_number
 from placement.client.exceptions import PlacementClientError
-from placement.client.moving import PlanAround, PlanRun, RunStopped, Watcher
+from placement.client.moving import PlanRun, RunStopped, Watcher
 from placement.client.nova_moves import STEP_S, NovaMover
 from placement.client.osc import nova_steps, plans
-from placement.client.plans import MadePlan, NoPlanFound, PlansClient, Step, consumer_of
+from placement.client.plans import MadePlan, PlansClient, Step, consumer_of
 from placement.cmd.progress import Bar
 from placement.printable import escape_unprintable
 
@@ -67,9 +66,12 @@ class RunPlan(command.Command):
                 parallel=parsed_args.parallel,
                 watcher=_Printer(bar, mover),
             )
-            with refusals_explained(run.around):
+            with plans.refusals_explained(run.around):
                 if parsed_args.dry_run:
-                    _print_dry_run(run.around.make(*wanted), run.around, mover)
+                    plan = run.around.make(*wanted)
+                    plans.print_knowledge(plan, run.around)
+                    for step in plan.steps:
+                        print(_word_step(mover, step))
                     return
                 with _stopped_by_signal(run, bar):
                     try:
@@ -77,17 +79,6 @@ class RunPlan(command.Command):
                     except RunStopped as stopped:
                         raise exceptions.CommandError(_word_stop(stopped)) from stopped
         print(f"Done: {len(done)} step{'' if len(done) == 1 else 's'}, and the goal holds.")
-
-
-@contextmanager
-def refusals_explained(around: PlanAround) -> Iterator[None]:
-    """Let a refusal of the service end a command with what was in the way."""
-    try:
-        yield
-    except NoPlanFound as none:
-        lines = [none.error, *plans.word_stays(around.stays)]
-        lines += plans.word_obstacles(none.groups, none.homeless, none.explanation)
-        raise exceptions.CommandError("\n".join(lines)) from none
 
 
 @contextmanager
@@ -132,13 +123,6 @@ class _Printer(Watcher):
             else str(failure)
         )
         self._bar.show(consumer_of(step), self._done, self._total)
-
-
-def _print_dry_run(plan: MadePlan, around: PlanAround, mover: NovaMover) -> None:
-    for line in (*plans.word_stays(around.stays), plans.word_plan(vars(plan))):
-        print(line, file=sys.stderr)
-    for step in plan.steps:
-        print(_word_step(mover, step))
 
 
 def _word_step(mover: NovaMover, step: Step) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from osc_lib import exceptions
@@ -11,7 +12,7 @@ from osc_lib.command import command
 from placement.client.argument_types import number, whole_number
 from placement.client.moving import PlanAround
 from placement.client.osc import insight, nova_steps, text
-from placement.client.plans import NoPlanFound, PlansClient, Step, consumer_of
+from placement.client.plans import MadePlan, NoPlanFound, PlansClient, Step, consumer_of
 from placement.client.provider_names import ProviderNames
 from placement.printable import escape_unprintable
 
@@ -84,15 +85,9 @@ class CreatePlan(command.Lister):
         client = PlansClient(nova_steps.placement_adapter(self.app))
         mover = nova_steps.nova_mover(self.app)
         around = PlanAround(client, mover)
-        with nova_steps.failures_as_command_errors():
-            try:
-                plan = around.make(body["goal"], body.get("may"), body.get("cost"))
-            except NoPlanFound as none:
-                lines = [none.error, *word_stays(around.stays)]
-                lines += word_obstacles(none.groups, none.homeless, none.explanation)
-                raise exceptions.CommandError("\n".join(lines)) from none
-            for line in (*word_stays(around.stays), word_plan(vars(plan))):
-                print(line, file=sys.stderr)
+        with nova_steps.failures_as_command_errors(), refusals_explained(around):
+            plan = around.make(body["goal"], body.get("may"), body.get("cost"))
+            print_knowledge(plan, around)
             if parsed_args.commands:
                 return ("command",), [
                     (nova_steps.word_commands(mover, step),) for step in plan.steps
@@ -270,22 +265,38 @@ def word_stays(stays: Mapping[str, str]) -> list[str]:
     return [escape_unprintable(f"Stays: {uuid}: {why}") for uuid, why in stays.items()]
 
 
+def print_knowledge(plan: MadePlan, around: PlanAround) -> None:
+    """Print on stderr what stays, and what is known of the whole plan."""
+    for line in (*word_stays(around.stays), word_plan(vars(plan))):
+        print(line, file=sys.stderr)
+
+
+@contextmanager
+def refusals_explained(around: PlanAround) -> Iterator[None]:
+    """Let a refusal of the service end a command with what was in the way."""
+    try:
+        yield
+    except NoPlanFound as none:
+        lines = [none.error, *word_stays(around.stays)]
+        lines += _word_obstacles(none.groups, none.homeless, none.explanation)
+        raise exceptions.CommandError("\n".join(lines)) from none
+
+
 def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
     """Yield the words of a refusal, and what was in the way."""
     yield str(refused.message)
     response = getattr(refused.__cause__, "response", None)
     error = {} if response is None else response.json()["errors"][0]
-    yield from word_obstacles(
+    yield from _word_obstacles(
         error.get("groups", ()), error.get("homeless", ()), error.get("explanation")
     )
 
 
-def word_obstacles(
+def _word_obstacles(
     groups: Sequence[str],
     homeless: Sequence[Mapping[str, Any]],
     explanation: Mapping[str, Any] | None,
 ) -> Iterator[str]:
-    """Yield what was in the way of a plan."""
     if groups:
         yield f"In the way were the rules of: {escape_unprintable(', '.join(groups))}"
     if homeless:

@@ -29,9 +29,7 @@ Placed = Mapping[HeldInTree, Sequence[ChosenPlace]]
 
 
 class End(NamedTuple):
-    """The result: the servers that leave, None without a result, and their places. ``bound``: nothing costs
-    less.
-    """
+    """The servers that leave, None without a result, and their places. ``bound``: nothing costs less."""
 
     leaving: Departures | None
     moves: Sequence[tuple[Share, ChosenPlace]]
