@@ -34,4 +34,5 @@ class InventoryRecord(NamedTuple):
 
     def admits(self, amount: int) -> bool:
         """Tell whether one allocation may have this amount, whatever is free."""
-        return self.min_unit <= amount <= self.max_unit and amount % self.step_size == 0
+        # A step of 0, which only SQL by hand leaves, is one of 1, as the search has it.
+        return self.min_unit <= amount <= self.max_unit and amount % max(self.step_size, 1) == 0

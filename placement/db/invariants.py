@@ -49,7 +49,14 @@ from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY
 from placement.db.database import MOST_TURNS, Access, Database, Snapshot, Transaction
 from placement.db.lost_rows import BATCH
 from placement.db.owner_usage_rows import Account
-from placement.db.statements import NOTHING, CompiledStatement, Parameters, is_one_of, within_reach
+from placement.db.statements import (
+    NOTHING,
+    CompiledStatement,
+    Parameters,
+    is_one_of,
+    step_of,
+    within_reach,
+)
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -308,7 +315,7 @@ _against_units = (
         or_(
             _allocations.c.used < _inventories.c.min_unit,
             _allocations.c.used > _inventories.c.max_unit,
-            _allocations.c.used % _inventories.c.step_size != 0,
+            _allocations.c.used % step_of(_inventories) != 0,
         )
     )
 )

@@ -244,7 +244,7 @@ _ADD_IF_ROOM = CompiledStatement(
     _counters.where(
         _inventories.c.min_unit <= _amount,
         _inventories.c.max_unit >= _amount,
-        _amount % _inventories.c.step_size == 0,
+        _amount % statements.step_of(_inventories) == 0,
         # The product is not rounded down: what is used is a whole number, and so fits both or neither.
         _inventories.c.used + _amount
         <= (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio,

@@ -23,6 +23,7 @@ from sqlalchemy import (
     ColumnElement,
     Dialect,
     Executable,
+    FromClause,
     Table,
     UniqueConstraint,
     bindparam,
@@ -239,6 +240,11 @@ def batches(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
     """Yield the values in lists that every database takes; an everyday request has one."""
     for start in range(0, len(values), most):
         yield values[start : start + most]
+
+
+def step_of(inventories: FromClause) -> ColumnElement[int]:
+    """Return ``step_size``, and 1 for the 0 that SQL by hand leaves: PostgreSQL divides by no 0."""
+    return func.coalesce(func.nullif(inventories.c.step_size, 0), 1)
 
 
 def is_among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:

@@ -10,11 +10,12 @@ import numpy as np
 from placement.db import group_rows, tree_rows
 from placement.db.database import Access
 from placement.db.group_rows import MemberRow
-from placement.db.statements import MOST
+from placement.db.statements import MOST, batches
 from placement.db.tree_rows import HeldBy
 from placement.objects.groups import rule_of
 from placement.placing.members import Members
-from placement.search.cloud import Cloud
+from placement.search.cloud import SHARING_TRAIT, Cloud
+from placement.search.work import Work
 
 Place = TypeVar("Place")
 """A tree, or several that belong together."""
@@ -69,11 +70,24 @@ def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
     )
 
 
-def read_others(tx: Access, rows: Sequence[HeldBy]) -> list[HeldBy]:
-    """Return all allocations of those consumers that have more than these rows, read by provider, say."""
+def read_others(tx: Access, rows: Sequence[HeldBy], work: Work) -> list[HeldBy]:
+    """Return all allocations of those consumers that have more than these rows, read by provider, say.
+
+    :raises WorkEnded: the time was over before all were read.
+    """
     here = Counter(row.consumer_uuid for row in rows)
     others = {row.consumer_uuid for row in rows if row.in_all > here[row.consumer_uuid]}
-    return tree_rows.allocations_of_all(tx, sorted(others)) if others else []
+    found: list[HeldBy] = []
+    for batch in batches(sorted(others)):
+        work.go_on()
+        found += tree_rows.allocations_of_all(tx, batch)
+    return found
+
+
+def put_pools_last(cloud: Cloud, roots: Iterable[int]) -> list[int]:
+    """Return trees, those that share with others last: a pool has the consumers of a thousand hosts."""
+    shares = cloud.with_trait(SHARING_TRAIT) if cloud.has_trait(SHARING_TRAIT) else None
+    return sorted(roots, key=lambda root: shares is not None and bool(shares[root]))
 
 
 def batch_trees(

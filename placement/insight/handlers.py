@@ -82,7 +82,7 @@ def explain_candidates(request: Request) -> Response:
     avoid = read_avoid(request, {})
     documents = []
     for why, asked in zip(found, options, strict=True):
-        trees, number = questions.count_avoided(why, avoid)
+        trees, number = questions.count_avoided(why, asked.request, avoid)
         document = render_explanation(why, asked.request, examples)
         documents.append(document | {"avoided": {"trees": trees, "candidates": number}})
     if len(documents) == 1:

@@ -14,7 +14,7 @@ from placement.placing.alternatives import require_names
 from placement.placing.explain import Explanation, Opened, explain_on, explain_opened, open_cloud
 from placement.placing.packing import Packing, join, pack, pack_in_turn, roots_by_aggregate, total
 from placement.placing.remedies import RelaxableRequest, one_more
-from placement.search.cloud import Cloud
+from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
 
@@ -56,11 +56,16 @@ class AvoidedPart(NamedTuple):
     number: int
 
 
-def count_avoided(found: Explanation, avoid: frozenset[str]) -> AvoidedPart:
-    """Return how many of the candidates that were counted are in trees whose root has one of some traits.
+def count_avoided(
+    found: Explanation, request: CandidateRequest, avoid: frozenset[str]
+) -> AvoidedPart:
+    """Return how many of the candidates that were counted are in trees that the request would avoid.
 
     A candidate is there if its root is, or a provider that it takes something from.
+
+    :param avoid: traits; a tree whose root has one is avoided, unless the request requires that trait.
     """
+    avoid = request.avoiding(avoid).avoid
     avoided = found.cloud.mark_avoided(avoid)
     if avoided is None:
         return AvoidedPart(0, 0)
@@ -124,23 +129,38 @@ def count_capacity(
     """Return how often any of some requests fits, and how often each of them: see :func:`pack_in_turn`.
 
     :param top: the most places of each, the best first.
-    :param avoid: traits; how much fits in trees whose root has one is counted by itself too.
+    :param avoid: traits; how much would not fit if each request avoided them is said too.
     :raises UnknownNameInQuery: as :func:`explain` does.
     """
     first = replace(requests[0], limit=1)
     opened = _open_picture(picture, [first, *requests[1:]], work)
     packings = pack_in_turn(opened.cloud, requests, opened.known, work_factor, work)
     count = _count_by_aggregate if by_aggregate else _count_by_tree
-    roots = opened.cloud.list_avoided(avoid)
+    avoiding = [request.avoiding(avoid) for request in requests]
+    roots = [opened.cloud.list_avoided(request.avoid) for request in avoiding]
+    lost = [total(packing.counts[mine]) for packing, mine in zip(packings, roots, strict=True)]
+    if any(_shares(opened.cloud, mine) for mine in roots):
+        # Hosts elsewhere take something from a tree that is avoided: only another packing tells how much.
+        others = pack_in_turn(opened.cloud, avoiding, opened.known, work_factor, work)
+        lost = [max(a.count - b.count, 0) for a, b in zip(packings, others, strict=True)]
     whole, *each = (
         Capacity(
-            packing,
-            pick_best(count(opened.cloud, packing), top),
-            AvoidedPart(len(roots), total(packing.counts[roots])),
+            packing, pick_best(count(opened.cloud, packing), top), AvoidedPart(len(mine), number)
         )
-        for packing in (join(packings), *packings)
+        for packing, mine, number in zip(
+            (join(packings), *packings),
+            (set().union(*roots), *roots),
+            (sum(lost), *lost),
+            strict=True,
+        )
     )
     return whole, each
+
+
+def _shares(cloud: Cloud, roots: Sequence[int]) -> bool:
+    """Tell whether a provider of some trees shares what it has."""
+    shared = {int(cloud.roots[index]) for index in np.flatnonzero(cloud.with_trait(SHARING_TRAIT))}
+    return not shared.isdisjoint(roots)
 
 
 def count_shapes(

@@ -21,6 +21,7 @@ from placement.insight.affected import (
     AffectedConsumer,
     batch_trees,
     list_consumers,
+    put_pools_last,
     read_members,
     read_others,
 )
@@ -30,7 +31,7 @@ from placement.placing.mover import CutShort, KeptOut, Leaving, MovedTo, Mover, 
 from placement.placing.packing import roots_by_aggregate
 from placement.search.cloud import Cloud
 from placement.search.tally import Stopped
-from placement.search.work import Work
+from placement.search.work import Work, WorkEnded
 
 MOST_NAMED = 100
 """The most homeless consumers that are named of one place."""
@@ -103,14 +104,17 @@ def survival(
             for uuid, roots in sorted(roots_by_aggregate(cloud).items())
         ]
     else:
-        trees = sorted(cloud.forest.roots.tolist(), key=age)
+        trees = put_pools_last(cloud, sorted(cloud.forest.roots.tolist(), key=age))
         places = [
             FailureDomain(str(cloud.uuids[root]), cloud.names[root], [root]) for root in trees
         ]
     found = Survival(len(places), len(cloud.list_avoided(avoid)))
     failures = _Failures(cloud, avoid, work)
     for batch in batch_trees(cloud, places, lambda place: place.roots):
-        holdings = _read_holdings(db, cloud, batch, shares=failures.mover.reach.shares)
+        try:
+            holdings = _read_holdings(db, cloud, batch, work, shares=failures.mover.reach.shares)
+        except WorkEnded:
+            return found
         failures.mover.members = holdings.members
         for place in batch:
             if not work.look():
@@ -158,18 +162,19 @@ class _Holdings(NamedTuple):
 
 
 def _read_holdings(
-    db: Database, cloud: Cloud, places: Sequence[FailureDomain], *, shares: bool
+    db: Database, cloud: Cloud, places: Sequence[FailureDomain], work: Work, *, shares: bool
 ) -> _Holdings:
     """Return who has what in the trees of some places.
 
     :param shares: what consumers have elsewhere is needed.
+    :raises WorkEnded:
     """
     roots = np.array(sorted({root for place in places for root in place.roots}))
     ids = sorted(cloud.ids[cloud.forest.trees(roots)[0]].tolist())
 
     def read(tx: Snapshot) -> tuple[list[HeldBy], Members, dict[str | None, set[int]]]:
         rows = tree_rows.allocations(tx, ids)
-        used = _read_used(tx, cloud, rows) if shares else {}
+        used = _read_used(tx, cloud, rows, work) if shares else {}
         return rows, read_members(tx, rows), used
 
     rows, members, used = db.snapshot(read)
@@ -180,10 +185,12 @@ def _read_holdings(
     return _Holdings(held, members, used)
 
 
-def _read_used(tx: Snapshot, cloud: Cloud, rows: Sequence[HeldBy]) -> dict[str | None, set[int]]:
+def _read_used(
+    tx: Snapshot, cloud: Cloud, rows: Sequence[HeldBy], work: Work
+) -> dict[str | None, set[int]]:
     """Return all providers that the consumers of these rows use."""
     used: dict[str | None, set[int]] = {}
-    for row in [*rows, *read_others(tx, rows)]:
+    for row in [*rows, *read_others(tx, rows, work)]:
         # A provider that was created after the copy of the cloud was made is missing in it.
         if row.provider_id in cloud.index_of:
             used.setdefault(row.consumer_uuid, set()).add(row.provider_id)

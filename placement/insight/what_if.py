@@ -239,7 +239,7 @@ class _Trial:
             root = int(self.cloud.roots[self.cloud.index_of[row.provider_id]])
             self.age.setdefault((root, row.consumer_uuid), len(self.age))
         if self._may_share(changes):
-            rows += read_others(tx, rows)
+            rows += read_others(tx, rows, Work())
         for uuid in sorted(removed):
             rows += tree_rows.allocations_of(tx, uuid)
         self.consumers = list_consumers(rows)

@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
 from placement.db import group_rows, hold_rows, tree_rows
 from placement.db.database import Database, Snapshot
+from placement.db.statements import MOST, batches
 from placement.db.tree_rows import HeldBy
-from placement.insight.affected import batch_trees, read_members
+from placement.insight.affected import batch_trees, put_pools_last, read_members
 from placement.objects.groups import GroupNotFound
 from placement.placing.members import Members
 from placement.plans.wanted import Ownership
@@ -58,12 +60,16 @@ def _read(
     tx: Snapshot, cloud: Cloud, first: Sequence[int], groups: Sequence[str], work: Work
 ) -> Ledger:
     members_first = [cloud.index_of_uuid.get(uuid, -1) for uuid in _find_roots(tx, groups)]
+    chosen = [root for root in dict.fromkeys((*members_first, *first)) if root >= 0]
     # The order is by age: the order in memory is another in each process.
-    others = sorted(cloud.forest.roots.tolist(), key=cloud.ids.__getitem__)
-    wanted = dict.fromkeys(root for root in (*members_first, *first, *others) if root >= 0)
+    others = sorted(set(cloud.forest.roots.tolist()).difference(chosen), key=cloud.ids.__getitem__)
     rows: list[HeldBy] = []
     read: set[int] = set()
-    for batch in batch_trees(cloud, wanted, lambda root: [root]):
+    # The first ones are read apart from the others, which may have a hundred times as many consumers.
+    for batch in chain.from_iterable(
+        batch_trees(cloud, put_pools_last(cloud, roots), lambda root: [root])
+        for roots in (chosen, others)
+    ):
         # At least one batch is read: without it there is no answer.
         if read and (len(rows) >= MOST_READ or not work.look()):
             break
@@ -74,22 +80,40 @@ def _read(
     if not members.rules.keys() >= set(groups):
         raise WorkEnded
     holders = _list_holders(cloud, rows)
-    elsewhere = _find_elsewhere(rows)
-    # The holdings elsewhere are part of each write.
-    for row in tree_rows.allocations_of_all(tx, elsewhere) if elsewhere else ():
-        index = cloud.index_of.get(row.provider_id)
-        holder = holders[row.consumer_uuid]
-        if index is None:
-            # A provider that is newer than the cloud: nobody can say what such a step would do.
-            holder.is_fixed = True
-        else:
-            holder.held.setdefault(index, {})[row.class_name] = row.used
+    read -= _read_elsewhere(tx, cloud, rows, holders, work)
     if any(row.claims_are_used for row in rows):
         # A step would end the hold, and what was held would stay for good.
         for hold in hold_rows.list_valid(tx, MOST_READ, project=None, group=None, after=None):
             if hold.consumer_uuid in holders:
                 holders[hold.consumer_uuid].is_fixed = True
-    return Ledger([*holders.values()], members, wanted.keys() - read)
+    return Ledger([*holders.values()], members, {*chosen, *others} - read)
+
+
+def _read_elsewhere(
+    tx: Snapshot, cloud: Cloud, rows: Sequence[HeldBy], holders: dict[str, Resident], work: Work
+) -> set[int]:
+    """Add what consumers have in trees that were not read, since it is part of each write.
+
+    :return: roots of the trees with consumers for which there was no time: these are no longer among the
+        holders, and the trees count as unread.
+    """
+    elsewhere = _find_elsewhere(rows)
+    for number, batch in enumerate(batches(elsewhere)):
+        # At least some are read: without the first trees there is no answer.
+        if number and not work.look():
+            dropped = elsewhere[number * MOST :]
+            break
+        for row in tree_rows.allocations_of_all(tx, batch):
+            index = cloud.index_of.get(row.provider_id)
+            holder = holders[row.consumer_uuid]
+            if index is None:
+                # A provider that is newer than the cloud: nobody can say what such a step would do.
+                holder.is_fixed = True
+            else:
+                holder.held.setdefault(index, {})[row.class_name] = row.used
+    else:
+        return set()
+    return {int(cloud.roots[i]) for uuid in dropped for i in holders.pop(uuid).held}
 
 
 def _find_roots(tx: Snapshot, groups: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from placement.claims.service import LONGEST_PAUSE_S, PAUSE_S, ClaimsGivenUp
 from placement.db.change_rows import Log
 from placement.db.database import Database
 from placement.objects.allocation_candidate import refuse_unknown_names
-from placement.objects.picture import NO_NAMES, Picture
+from placement.objects.picture import NO_NAMES, Picture, pause_collection
 from placement.objects.resource_provider import ProviderNotFound
 from placement.placing.explain import explain_on
 from placement.placing.packing import roots_by_aggregate
@@ -45,7 +45,8 @@ from placement.plans.wanted import (
     Wanted,
 )
 from placement.search.cloud import Cloud
-from placement.search.request import NameSets
+from placement.search.feasible import check_classes
+from placement.search.request import NameSets, UnknownClassName
 from placement.search.work import Work, WorkEnded
 
 DRAW = random.SystemRandom()
@@ -72,6 +73,16 @@ class CountTooLarge(errors.BadRequest):
     field = "/goal/empty/count"
 
 
+class UnknownCostClass(errors.BadRequest):
+    """A cost per unit is of a resource class that does not exist: a misspelt one would change the plan."""
+
+    reason = "unknown_resource_class"
+    about = "field"
+    text = "cost.per_unit: No such resource class {name}."
+    name: str
+    field = "/cost/per_unit"
+
+
 class PlanCutShort(errors.Unavailable):
     """The deadline came before a plan was found, or it was clear that there is none."""
 
@@ -90,7 +101,7 @@ def make(
 
     :param most_held: the most steps of a plan that is held.
     :raises ProviderNotFound, AggregateNotFound, GroupNotFound: 404
-    :raises CountTooLarge, UnknownNameInQuery: 400
+    :raises CountTooLarge, UnknownCostClass, UnknownNameInQuery: 400
     :raises ClaimsGivenUp, PlanCutShort: 503
     """
     retries = 0
@@ -114,13 +125,19 @@ def _make_once(
     db: Database, picture: Picture, wanted: Wanted, work_factor: int, most_held: int, work: Work
 ) -> PlanShown | NoPlanShown | LookAgain:
     names = wanted.goal.asked.request.names if isinstance(wanted.goal, FitWanted) else NO_NAMES
-    with picture.look(names) as look:
+    with picture.look(NameSets(names.traits, names.classes | wanted.costs.per_unit.keys())) as look:
         scene = _Scene(look.cloud.snapshot(), look.known, look.log, wanted, work)
+    try:
+        check_classes(scene.cloud, scene.known, sorted(wanted.costs.per_unit))
+    except UnknownClassName as unknown:
+        raise UnknownCostClass(name=unknown.name) from None
     domains = scene.find_domains()
     goal = _aim(wanted, [roots for _, roots in domains])
     if goal is None:
         return _refuse(scene, NoPlan(exact=True), [], [], work_factor)
-    ledger = scene.read(db, goal)
+    with pause_collection():
+        ledger = scene.read(db, goal)
+        occupants = [_occupy(scene.cloud, wanted, ledger, holder) for holder in ledger.holders]
     most = wanted.permission.most
     limits = Limits(
         most if wanted.hold_s is None else min(most, most_held),
@@ -132,7 +149,7 @@ def _make_once(
         plan = make_plan(
             scene.cloud,
             scene.known,
-            [_occupy(scene.cloud, wanted, ledger, holder) for holder in ledger.holders],
+            occupants,
             ledger.members,
             goal,
             wanted.costs,
@@ -232,7 +249,9 @@ def _occupy(cloud: Cloud, wanted: Wanted, ledger: Ledger, holder: Resident) -> O
             index: amounts
             for index, amounts in holder.held.items()
             if int(cloud.roots[index]) not in held
-        },
+        }
+        if ledger.unread
+        else {},
     )
 
 

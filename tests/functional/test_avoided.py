@@ -231,6 +231,28 @@ def test_capacity_of_a_query_says_what_is_on_disabled_hosts(hosts: ThreeHosts) -
     assert told["alternatives"][1]["avoided"] == {"trees": 1, "count": 0}
 
 
+@pytest.mark.parametrize(
+    "required",
+    [f"required={DISABLED}", f"root_required={DISABLED}", f"required=in:{DISABLED},HW_CPU_X86_AVX"],
+)
+def test_what_a_query_requires_is_not_avoided(hosts: ThreeHosts, required: str) -> None:
+    """Rule 3 of section 1.1: such a query would get the same where trees are avoided."""
+    told = hosts.get(f"/-/explain?{FOUR}&{required}")
+    assert (told["candidates"]["count"], told["avoided"]) == (1, {"trees": 0, "candidates": 0})
+    told = hosts.get(f"/-/capacity?{FOUR}&{required}")
+    assert (told["count"], told["avoided"]) == (4, {"trees": 0, "count": 0})
+
+
+def test_capacity_counts_what_hosts_take_from_a_disabled_pool(hosts: ThreeHosts) -> None:
+    """Their own trees are not avoided, and yet none of it would be given."""
+    rack = new_uuid()
+    hosts.world.provider(None, None, {"DISK_GB": 100}, [SHARES, DISABLED], [rack])
+    hosts.world.provider(None, None, {"VCPU": 4}, aggregates=[rack])
+    hosts.world.provider(None, None, {"VCPU": 2, "DISK_GB": 10})
+    told = hosts.get("/-/capacity?resources=VCPU:1,DISK_GB:5")
+    assert (told["count"], told["avoided"]) == (6, {"trees": 2, "count": 4})
+
+
 def test_shapes_leave_disabled_hosts_out(tmp_path: Path) -> None:
     """In the answer and in the metrics; one that requires the trait is for them alone."""
     path = tmp_path / "shapes.yaml"

@@ -11,6 +11,7 @@ import webob
 from placement.claims import writing
 from placement.db import invariants
 from placement.insight import affected
+from placement.placing.planning import walk
 from placement.placing.planning.plan import WHOLE, make_plan
 from placement.plans import ledger
 from placement.plans import service as plans_service
@@ -463,3 +464,49 @@ def test_what_fits_nowhere_is_refused_where_not_all_was_read(
     refusal = refuse(service, {"place": "resources=VCPU:101"}, 409)
 
     assert not refusal["exact"], refusal
+
+
+def test_domains_that_were_passed_through_are_given_up(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any of three racks, each of which is refused at once: for all of them it was not certain after 5 s."""
+    monkeypatch.setattr(walk, "MOST_STATES", 200)
+    world, racks = World(service), [new_uuid() for _ in range(3)]
+    a, b, c = racks
+    host = world.provider(None, None, {"VCPU": 7, "DISK_GB": 3}, (), racks)
+    world.provider(None, host, {"DISK_GB": {"total": 6, "max_unit": 4}})
+    second = world.provider(None, None, {"VCPU": 12, "DISK_GB": 8}, (), [a])
+    third = world.provider(None, None, {"VCPU": 6}, (), [b, c])
+    node = world.provider(None, third, {"DISK_GB": 6}, (), [c])
+    fourth = world.provider(None, None, {"VCPU": {"total": 8, "step_size": 2}, "DISK_GB": 4}, (), [b, c])
+    pool = world.provider(None, None, {"DISK_GB": 13}, ["MISC_SHARES_VIA_AGGREGATE"], [c])
+    members = [(new_uuid(), 3, second), (new_uuid(), 2, fourth)]
+    for uuid, cores, where in members:
+        claim = {
+            **{"consumer_uuid": uuid, "consumer_generation": None, "groups": ["g"]},
+            **{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"},
+            "query": f"resources=VCPU:{cores}&in_tree={where}",
+        }
+        rule = {"rule": "apart", "level": "aggregate", "of": [a, b], "at_most": 1}
+        body = {"claims": [claim], "groups": {"g": rule}}
+        answer = service.request("POST", "/-/claims", json=body, version="1.39")
+        assert answer.status_int == 200, answer.text
+    # A plain write breaks the rule.
+    world.claim({second: {"VCPU": 2}}, members[1][0], generation=1)
+    world.claim({fourth: {"VCPU": 2}})
+    world.claim({third: {"VCPU": 2}, node: {"DISK_GB": 1}, pool: {"DISK_GB": 3}})
+
+    refusal = refuse(service, {"empty": {"count": 1, "level": "aggregate"}}, 409)
+
+    assert refusal["exact"], refusal
+
+
+def test_a_cost_of_a_class_that_does_not_exist_is_refused(service: Service) -> None:
+    """A misspelt one would make the plan another one without a word; one that nothing has is no fault."""
+    host = World(service).host(VCPU=4)
+    goal = {"empty": {"trees": [host]}}
+
+    refusal = refuse(service, goal, 400, cost={"per_unit": {"VCPU": 1, "NOPE": 1}})
+    assert (refusal["reason"], refusal["field"]) == ("unknown_resource_class", "/cost/per_unit")
+    assert "NOPE" in refusal["detail"]
+    make(service, goal, cost={"per_unit": {"PGPU": 1}})

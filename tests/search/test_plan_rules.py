@@ -7,6 +7,7 @@ import pytest
 
 from placement.placing.members import Members
 from placement.placing.planning import plan as planning
+from placement.placing.planning import solver
 from placement.placing.planning.departures import Departures
 from placement.placing.planning.plan import make_plan
 from placement.placing.planning.state import State
@@ -213,6 +214,29 @@ def test_a_removal_that_serves_several_trees_counts_once() -> None:
     found = given.plan(Fit(CandidateRequest((group("", VCPU=2),)), 6))
 
     assert isinstance(found, Plan) and (found.cost, found.minimal) == (10.0, True), found
+
+
+@pytest.mark.parametrize(
+    ("is_wide", "bound"), [(False, 40.0), (True, 20.0)], ids=["one host", "two"]
+)
+def test_several_requests_cost_what_their_hosts_cost_together(
+    monkeypatch: pytest.MonkeyPatch, is_wide: bool, bound: float
+) -> None:
+    """Each host must be rid of two servers; without a solver too, unless one removal may serve two hosts."""
+    monkeypatch.setattr(solver, "load_solver", lambda: False)
+    world = World()
+    for number in range(20):
+        world.host(f"r{number}", VCPU=stock(4, 4))
+    given = Given(world)
+    for one, other in ((f"r{n}", f"r{n + 1}") for n in range(0, 20, 2)):
+        two = {"VCPU": 2}
+        wide = [{one: two, other: two}] if is_wide else [{one: two}, {other: two}]
+        for number, held in enumerate([*wide, {one: two}, {other: two}]):
+            given.occupant(f"{one}-{number}", held, may_move=False, may_remove=True)
+
+    found = given.plan(Fit(CandidateRequest((group("", VCPU=4),)), 2))
+
+    assert isinstance(found, Plan) and (found.cost, found.lower_bound) == (40.0, bound), found
 
 
 def test_a_plan_that_breaks_a_rule_is_a_fault_that_is_logged(

@@ -16,6 +16,7 @@ from tests.support.damage import ROWS, STRUCK, unguarded
 NUMBERS = {
     "provider_changes.mark": (2**63 - 1, 2**62, 2**62 - 1, -1, -(2**63)),
     "inventories.used": (2**63 - 1, 2**62, -1, -(2**62)),
+    "inventories.step_size": (0, -1),
     "owner_usages.used": (2**62, -1, -(2**62)),
 }
 """Numbers that no write brings there, by column. Those of generations and revisions are left alone."""

@@ -53,14 +53,23 @@ class _Alike:
 class Counted:
     """The end of a plan on a large cloud as an integer programme.
 
-    ``most``: what a plan may cost; what costs no less is left out.
+    ``most``: what a plan may cost; what costs no less is left out. ``few``: only so many of the cheapest
+    places for the goal, or domains besides those that are needed, so that its optimum is not a bound.
 
     :raises ProgrammeTooLarge:
     :raises WorkEnded: the time ended before it was made.
     """
 
-    def __init__(self, scene: Scene, aim: FitAim | EmptyAim, placed: Placed, most: float) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        aim: FitAim | EmptyAim,
+        placed: Placed,
+        most: float,
+        few: int | None = None,
+    ) -> None:
         self._scene, self._aim, self._placed, self._most = scene, aim, placed, most
+        self._few = few
         self._rows = Rows()
         self._loads: defaultdict[Slot, dict[int, float]] = defaultdict(dict)
         self._alike: dict[int, list[_Alike]] = {}
@@ -86,9 +95,18 @@ class Counted:
         :raises ProgrammeTooLarge:
         """
         arriving = sum(map(len, self._placed.values()))
-        costs = self._aim.floors if isinstance(self._aim, FitAim) else self._aim.costs
-        if arriving + sum(cost < self._most for cost in costs) > MOST_VARIABLES:
+        aim = self._aim
+        costs = self._list_cheapest(aim.floors if isinstance(aim, FitAim) else aim.costs)
+        if arriving + len(costs) > MOST_VARIABLES:
             raise ProgrammeTooLarge
+
+    def _list_cheapest(self, costs: Sequence[float]) -> list[tuple[float, int]]:
+        """Return the costs that are not too high, with their numbers, the cheapest first."""
+        most = None
+        if self._few is not None:
+            most = self._few + (self._aim.goal.count if isinstance(self._aim, EmptyAim) else 0)
+        found = ((cost, number) for number, cost in enumerate(costs) if cost < self._most)
+        return sorted(found)[:most]
 
     # -- what leaves --
 
@@ -133,25 +151,36 @@ class Counted:
     def _add_fit(self, aim: FitAim) -> None:
         """Let the request have so many places, but none of which the room alone costs too much."""
         times = float(aim.goal.times)
-        row: dict[int, float] = {}
-        for floor, number in sorted(zip(aim.floors, range(len(aim.places)), strict=True)):
-            if floor >= self._most:
-                break
+        row, floors = dict[int, float](), dict[int, float]()
+        for floor, number in self._list_cheapest(aim.floors):
             place = aim.places[number]
             self._add_trees(int(self._scene.cloud.roots[index]) for index in place.allocations)
             column = self._rows.column(0.0, times)
             self._goal_places.append((column, place))
+            floors[column] = floor
             for slot, amount in sum_slots(place.allocations).items():
                 self._load(slot, column, amount)
             row[column] = 1.0
         self._rows.row(row, times, times)
+        most = self._find_most()
+        for column, place in self._goal_places:
+            self._add_floor(column, place, floors[column] / max(most[column], 1.0))
+
+    def _add_floor(self, column: int, place: ChosenPlace, floor: float) -> None:
+        """Say what leaves a place at the least for each request that comes: not half of a large share."""
+        leaving = {
+            left: self._rows.costs[left]
+            for root in {int(self._scene.cloud.roots[index]) for index in place.allocations}
+            for alike in self._alike[root]
+            for left in alike.columns
+        }
+        if floor > 0:
+            self._rows.row(leaving | {column: -floor}, 0.0, inf)
 
     def _add_empty(self, aim: EmptyAim) -> None:
         """Let so many domains be empty: all leaves them, and nothing arrives there."""
         row: dict[int, float] = {}
-        for cost, number in sorted(zip(aim.costs, range(len(aim.costs)), strict=True)):
-            if cost >= self._most:
-                break
+        for _, number in self._list_cheapest(aim.costs):
             roots = aim.goal.domains[number]
             self._add_trees(roots)
             column = self._rows.column(0.0, 1.0)
@@ -176,23 +205,28 @@ class Counted:
         self._rows.row(dict.fromkeys(moving, 1.0) | {total: -1.0}, 0.0, 0.0)
         arrivals = self._arrivals[kind] = []
         by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        come = defaultdict[int, list[Mapping[Slot, int]]](list)
         for place in self._placed[kind]:
             self._scene.work.go_on()
             slots = sum_slots(place.allocations)
             column = self._rows.column(0.0, most)
             arrivals.append((column, place))
             by_tree[place.root][column] = 1.0
+            come[place.root].append(slots)
             for slot, amount in slots.items():
                 self._load(slot, column, amount)
         self._rows.row({column: 1.0 for column, _ in arrivals} | {total: -1.0}, 0.0, 0.0)
         leaving: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        left = defaultdict[int, list[Mapping[Slot, int]]](list)
         for column, shares in moving.items():
             leaving[shares[0].root][column] = 1.0
+            left[shares[0].root].append(shares[0].slots)
         for root, arriving in by_tree.items():
             for emptied in self._emptied.get(root, ()):
                 for column in arriving:
                     self._rows.row({column: 1.0, emptied: most}, -inf, most)
-            if root in leaving:
+            # What arrives where the same has left gains nothing, and no cheapest solution has it.
+            if root in left and any(slots != each for slots in left[root] for each in come[root]):
                 # An arrival in a tree comes from elsewhere, or has left the tree by one more step.
                 row = arriving | leaving[root] | {total: -1.0}
                 if len(arriving) > 1:
@@ -215,15 +249,29 @@ class Counted:
             for column, place in arrivals:
                 for slot, amount in sum_slots(place.allocations).items():
                     taken[slot][column] = float(amount)
+        most = self._find_most()
         for slot, load in self._loads.items():
             self._scene.work.go_on()
             free = float(max(self._scene.free(slot), 0))
-            if any(amount > 0 for amount in load.values()):
+            if sum(amount * most[column] for column, amount in load.items() if amount > 0) > free:
                 self._rows.row(load, -inf, free)
                 self._add_rounded(load, free)
             if slot in taken:
                 # All destinations are taken before anything has left.
                 self._rows.row(taken[slot], -inf, free)
+
+    def _find_most(self) -> dict[int, float]:
+        """Return by variable how many can come at the most, if all leaves that may."""
+        most: dict[int, float] = {}
+        for slot, load in self._loads.items():
+            self._scene.work.go_on()
+            room = max(self._scene.free(slot), 0) - sum(
+                amount * self._rows.upper[column] for column, amount in load.items() if amount < 0
+            )
+            for column, amount in load.items():
+                if amount > 0:
+                    most[column] = min(most.get(column, self._rows.upper[column]), room // amount)
+        return most
 
     def _add_rounded(self, load: Mapping[int, float], free: float) -> None:
         """Say once more how much fits, in units of each amount that comes: half of one does not.

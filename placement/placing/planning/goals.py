@@ -2,9 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from math import fsum, inf
 from typing import NamedTuple, Protocol
 
@@ -45,15 +46,16 @@ Attempts = Generator[Departures, Share | None, None]
 class Aim(Protocol):
     """A goal on a scene.
 
-    ``exact``: false once something was left out, so that "no" is not certain. ``watched``: roots of trees
-    that count only if no step has gone to them.
+    ``exact``: false once something was left out, so that "no" is not certain.
     """
 
     exact: bool
-    watched: frozenset[int]
 
     def test(self, state: State) -> Reached | None:
         """Return how the goal holds now, None if it does not."""
+
+    def list_open(self, state: State) -> tuple[int, ...] | None:
+        """Return which domains can still be among those that are emptied; None if these are too few."""
 
     def bound(self) -> float:
         """Return what no plan is cheaper than; infinite if there is none."""
@@ -79,10 +81,17 @@ def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> Ai
 # -- a request fits ------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
+class _Part:
+    """Trees whose places take room from one another: the least cost of a first request, and how many fit."""
+
+    floor: float
+    most: int
+    roots: set[int] = field(default_factory=set)
+
+
 class FitAim:
     """A request fits so many times."""
-
-    watched: frozenset[int] = frozenset()
 
     def __init__(self, scene: Scene, goal: Fit, unread: frozenset[int], work: Work) -> None:
         self.scene, self.goal = scene, goal
@@ -104,11 +113,50 @@ class FitAim:
         self.exact &= not packing.cut_short
         return None if placed is None else Reached(placed=placed)
 
+    def list_open(self, state: State) -> tuple[int, ...] | None:
+        """Return none: nothing is to be empty."""
+        return ()
+
     def bound(self) -> float:
-        """Return what the cheapest place costs: the request fits there once, however often it is to fit."""
-        for floor, _, _ in self._in_order():
-            return min(floor, self._floor_of_unread)
-        return self._floor_of_unread
+        """Return what the cheapest places cost: one of them, or as many as it takes where it can be told."""
+        first = min((floor for floor, _, _ in islice(self._in_order(), 1)), default=inf)
+        return min(max(first, self._bound_all()), self._floor_of_unread)
+
+    def _bound_all(self) -> float:
+        """Return what it costs at the least in all trees together that the request fits so many times.
+
+        Trees count apart: no move serves two of them, and where a removal may, nothing is told.
+        """
+        occupants = self.scene.occupants
+        if self.goal.times == 1 or any(
+            each.may_remove and len(each.held) > 1 for each in occupants
+        ):
+            return 0.0
+        parts: dict[int, _Part] = {}
+        for place, floor in zip(self.places, self.floors, strict=True):
+            if floor == inf:
+                continue
+            roots = {int(self.scene.cloud.roots[index]) for index in place.allocations}
+            part = _Part(floor, self._count_most(place))
+            for met in {id(parts[root]): parts[root] for root in roots & parts.keys()}.values():
+                part.floor, part.most = min(part.floor, met.floor), part.most + met.most
+                part.roots |= met.roots
+            part.roots |= roots
+            parts |= dict.fromkeys(part.roots, part)
+        cost, left = 0.0, self.goal.times
+        for part in sorted(
+            {id(p): p for p in parts.values()}.values(), key=lambda p: p.floor / p.most
+        ):
+            taken = min(part.most, left)
+            cost, left = cost + part.floor * taken / part.most, left - taken
+        return cost if not left else inf
+
+    def _count_most(self, place: ChosenPlace) -> int:
+        """Return how often the request would fit at a place with room for one if all left it."""
+        return min(
+            (self._start.free(slot) + sum(n for n, _ in self.scene.list_amounts(slot))) // amount
+            for slot, amount in sum_slots(place.allocations).items()
+        )
 
     def _in_order(self) -> Iterator[tuple[float, int, Departures | None]]:
         """Yield places by what they cost, as sets that leave; None for what was not certain to the end.
@@ -270,12 +318,21 @@ class EmptyAim:
 
     def __init__(self, scene: Scene, goal: Empty) -> None:
         self.scene, self.goal, self.exact = scene, goal, True
-        self.watched = frozenset(root for roots in goal.domains for root in roots)
         self.costs = [fsum(map(scene.cost_to_empty, roots)) for roots in goal.domains]
 
     def shares_in(self, number: int) -> list[Share]:
         """Return what occupants have in a domain."""
         return [share for root in self.goal.domains[number] for share in self.scene.in_tree(root)]
+
+    def list_open(self, state: State) -> tuple[int, ...] | None:
+        """Return the domains that everything may leave, and to which no step has gone."""
+        arrived = {root for root, times in state.arrived.items() if times}
+        found = tuple(
+            number
+            for number, roots in enumerate(self.goal.domains)
+            if self.costs[number] < inf and arrived.isdisjoint(roots)
+        )
+        return found if len(found) >= self.goal.count else None
 
     def list_staying(self) -> list[Share]:
         """Return what cannot leave the domains."""
@@ -358,8 +415,6 @@ class EmptyAim:
 class KeepAim:
     """The rules of some groups hold."""
 
-    watched: frozenset[int] = frozenset()
-
     def __init__(self, scene: Scene, goal: Keep) -> None:
         self.scene, self.goal, self.exact = scene, goal, True
         self._start = State(scene)
@@ -374,6 +429,10 @@ class KeepAim:
     def test(self, state: State) -> Reached | None:
         """Return that the rules of all groups hold."""
         return Reached() if all(map(state.keeps, self.goal.groups)) else None
+
+    def list_open(self, state: State) -> tuple[int, ...] | None:
+        """Return none: nothing is to be empty."""
+        return ()
 
     def bound(self) -> float:
         """Return what one group costs at the least: a step takes one member out of its wrong place."""

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from heapq import nsmallest
 from math import inf
 
 import numpy as np
@@ -19,6 +20,7 @@ from placement.placing.mover import HeldInTree
 from placement.placing.packing import free_columns
 from placement.placing.planning import gate, solver
 from placement.placing.planning.counted import Counted
+from placement.placing.planning.departures import bound_cost, find_lacking
 from placement.placing.planning.gate import StepRefused
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim, Reached, open_aim
 from placement.placing.planning.programme import Programme, Solution
@@ -38,6 +40,7 @@ from placement.placing.planning.values import (
     reaches,
 )
 from placement.placing.planning.walk import walk
+from placement.placing.wishes import ChosenPlace
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.request import NameSets
@@ -54,6 +57,12 @@ MOST_STUCK = 200
 
 PLENTY = 50
 """The number of places with room from which on the programme of counts leaves out that a kind needs any."""
+
+FEW = 300
+"""Places of each kind, and of the goal, in the first programme of counts: mostly the cheapest plan is there.
+
+Of 2,500 hosts with GPUs such a programme is solved in 0.1 s, with all places it takes 1 to 4 s.
+"""
 
 MOST_SOLUTIONS = 20
 """Ends of the programme whose order is looked for."""
@@ -282,24 +291,34 @@ class _Planner:
 
     def _count(self, aim: FitAim | EmptyAim) -> None:
         """Count what leaves a large cloud; room matters to the kinds that found none, and there are more."""
-        placed = self._list_scarce(s.share for s in self._stuck if s.share is not None)
-        while self._solve_counted(aim, placed):
-            pass
+        scarce = self._list_scarce(s.share for s in self._stuck if s.share is not None)
+        for few in (True, False):
+            placed = dict(scarce)
+            while not self._is_done() and self._solve_counted(aim, placed, few):
+                pass
 
-    def _solve_counted(self, aim: FitAim | EmptyAim, placed: dict[HeldInTree, Share]) -> bool:
-        """Solve it once; return whether more kinds need room, which are then among the placed."""
+    def _solve_counted(
+        self, aim: FitAim | EmptyAim, placed: dict[HeldInTree, Share], few: bool
+    ) -> bool:
+        """Solve it once; return whether more kinds need room, which are then among the placed.
+
+        :param few: with few places of each kind, which proves nothing.
+        """
         scene = self._scene
         found = {
             kind: scene.list_places(share, MOST_OF_WHOLE, self._work)
             for kind, share in placed.items()
         }
-        counted = Counted(
-            scene, aim, {kind: places for kind, (places, _) in found.items()}, self._cost
-        )
+        places_of = {
+            kind: self._choose_few(places, placed) if few else places
+            for kind, (places, _) in found.items()
+        }
+        counted = Counted(scene, aim, places_of, self._cost, FEW if few else None)
         # The solution must still be carried out; no other way is tried on a large cloud.
-        with self._work.part(4 / 3) as part:
+        with self._work.part(4 if few else 4 / 3) as part:
             end = counted.solve(part)
-        if aim.exact and all(complete for _, complete in found.values()) and not self._unread:
+        has_all = aim.exact and not few and all(complete for _, complete in found.values())
+        if has_all and not self._unread:
             self._bound = max(self._bound, end.bound)
         if end.leaving is None or self._is_done():
             return False
@@ -315,6 +334,25 @@ class _Planner:
             found_none = end.leaving.moved if stuck.share is None else [stuck.share]
             placed |= {share.kind: share for share in found_none}
         return len(placed) > before
+
+    def _choose_few(
+        self, places: Sequence[ChosenPlace], placed: Collection[HeldInTree]
+    ) -> list[ChosenPlace]:
+        """Return the places with room, then those where one share makes room that finds room elsewhere."""
+        start = State(self._scene)
+
+        def rank(place: ChosenPlace) -> tuple[float, int]:
+            lacking = find_lacking(start, place)
+            others = (s for s in self._scene.in_tree(place.root) if s.kind not in placed)
+            if lacking and any(
+                all(share.slots.get(slot, 0) >= missing for slot, missing in lacking.items())
+                for share in others
+                if self._scene.may_move(share)
+            ):
+                return 0.5, len(lacking)
+            return bound_cost(self._scene, lacking), len(lacking)
+
+        return nsmallest(FEW, places, rank)
 
     def _list_scarce(self, shares: Iterable[Share]) -> dict[HeldInTree, Share]:
         """Return by kind the shares of which few could go elsewhere now."""

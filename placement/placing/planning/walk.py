@@ -79,7 +79,7 @@ class _Walk:
                 return Walked(None, self._most, self._is_whole)
             state = self._replay(steps)
             key = self._key(state)
-            if fewest.get(key, length + 1) <= length:
+            if key is None or fewest.get(key, length + 1) <= length:
                 continue
             fewest[key] = length
             looked += 1
@@ -91,8 +91,8 @@ class _Walk:
                 for share, place in self._list_steps(state):
                     step = self._make(state, share, place)
                     price = cost + (self._scene.costs.remove if place is None else share.cost)
-                    is_new = fewest.get(self._key(state), length + 2) > length + 1
-                    if is_new and price < self._most:
+                    key = self._key(state)
+                    if key and fewest.get(key, length + 2) > length + 1 and price < self._most:
                         heappush(queue, (price, length + 1, next(ticket), (*steps, step)))
                     state.take_back()
         return Walked(None, self._most, self._is_whole and self._aim.exact)
@@ -130,16 +130,19 @@ class _Walk:
         return state.steps[-1]
 
     def _key(self, state: State) -> object:
+        """Return what decides which steps may follow; None if the goal cannot hold after any."""
+        # A tree that a step has gone to is not among those that the plan empties.
+        domains = self._aim.list_open(state)
+        if domains is None:
+            return None
         where = []
         for numbers in self._alike:
             places = [self._id(state.place_of(self._scene.share(number))) for number in numbers]
             where.append(tuple(sorted(places)))
-        # A tree that a step has gone to is not among those that the plan empties.
-        passed = frozenset(root for root in self._aim.watched if state.arrived[root])
         if not self._scene.limits.all_at_once:
-            return tuple(where), passed
+            return tuple(where), domains
         taken = tuple(sorted((slot, n) for slot, n in state.taken.items() if n))
-        return tuple(where), passed, taken
+        return tuple(where), domains, taken
 
     def _id(self, place: ChosenPlace | None) -> int:
         if place is None:

@@ -1,0 +1,122 @@
+"""What a plan reads of the ledger, and what it leaves unread when its time is over (10 section 4.2)."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+
+import pytest
+
+from placement.db import statements
+from placement.insight import affected
+from placement.insight.survival import survival
+from placement.objects.picture import Picture
+from placement.plans import ledger
+from placement.search.work import Work
+from tests.support.databases import KINDS
+from tests.support.service import Service, running
+from tests.support.world import World, new_uuid
+
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+
+
+def let_end_after(looks: int) -> Work:
+    """Return a bound whose time is over after so many looks."""
+    looked = count(1)
+    return Work(remaining_s=lambda: looks - next(looked) + 1)
+
+
+@pytest.fixture(params=KINDS)
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    with running(request.param, insight__enabled=True) as made:
+        yield made
+
+
+class Pooled:
+    """Two hosts whose servers have their disks on one pool, which is the oldest tree."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.world, rack = service, World(service), new_uuid()
+        self.pool = self.world.provider(None, None, {"DISK_GB": 100}, [SHARES], [rack])
+        self.hosts = [
+            self.world.provider(inventory={"VCPU": 8}, aggregates=[rack]) for _ in range(2)
+        ]
+        self.servers = [
+            [self.world.claim({host: {"VCPU": 1}, self.pool: {"DISK_GB": 2}}) for _ in range(2)]
+            for host in self.hosts
+        ]
+
+    def read(self, work: Work) -> tuple[dict[str, dict[str, dict[str, int]]], set[str]]:
+        """Return who has what by provider, and the trees that were not read; the first host comes first."""
+        cloud = Picture(self.service.db).copy_cloud()
+        first = [cloud.index_of_uuid[self.hosts[0]]]
+        found = ledger.read_ledger(self.service.db, cloud, first, (), work)
+        held = {
+            each.uuid: {
+                str(cloud.uuids[index]): dict(amounts) for index, amounts in each.held.items()
+            }
+            for each in found.holders
+        }
+        return held, {str(cloud.uuids[root]) for root in found.unread}
+
+
+@pytest.fixture
+def pooled(service: Service) -> Pooled:
+    return Pooled(service)
+
+
+def read_few_at_once(monkeypatch: pytest.MonkeyPatch, consumers: int) -> None:
+    """Let each tree cost a statement of its own, and what so many consumers have elsewhere one."""
+    monkeypatch.setattr(affected, "MOST", 1)
+    monkeypatch.setattr(ledger, "MOST", consumers)
+    for module in (affected, ledger):
+        monkeypatch.setattr(module, "batches", partial(statements.batches, most=consumers))
+
+
+def test_a_pool_is_read_after_the_hosts(pooled: Pooled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the consumers of all hosts: with it first no time was left for a plan."""
+    read_few_at_once(monkeypatch, 2)
+    wholes = {
+        server: {host: {"VCPU": 1}, pooled.pool: {"DISK_GB": 2}}
+        for host, mine in zip(pooled.hosts, pooled.servers, strict=True)
+        for server in mine
+    }
+
+    assert pooled.read(Work()) == (wholes, set())
+    # Both hosts are read, then the time is over: what the servers of the first one have on the pool is too.
+    assert pooled.read(let_end_after(1)) == (
+        {each: wholes[each] for each in pooled.servers[0]},
+        {pooled.hosts[1], pooled.pool},
+    )
+
+
+def test_a_tree_is_unread_unless_all_that_its_consumers_have_was_read(
+    pooled: Pooled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part on the pool is in every write: without it nothing may be moved."""
+    read_few_at_once(monkeypatch, 1)
+
+    held, unread = pooled.read(let_end_after(0))
+
+    assert list(held) == pooled.servers[0][:1]
+    assert unread == {*pooled.hosts, pooled.pool}
+
+
+def test_survival_ends_in_time_while_it_reads(
+    pooled: Pooled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little time there is, it says what was tried until then."""
+    read_few_at_once(monkeypatch, 1)
+    picture, tried = Picture(pooled.service.db), []
+    for looks in range(40):
+        found = survival(
+            pooled.service.db,
+            picture,
+            by_aggregate=False,
+            top=9,
+            avoid=frozenset(),
+            work=let_end_after(looks),
+        )
+        tried.append(found.tried)
+
+    assert (tried[0], tried[-1]) == (0, 3)
+    assert tried == sorted(tried)
