@@ -15,7 +15,7 @@ from placement.claims.service import LONGEST_PAUSE_S, PAUSE_S, ClaimsGivenUp
 from placement.db.change_rows import Log
 from placement.db.database import Database
 from placement.objects.allocation_candidate import refuse_unknown_names
-from placement.objects.picture import NO_NAMES, Picture, pause_collection
+from placement.objects.picture import NO_NAMES, Picture
 from placement.objects.resource_provider import ProviderNotFound
 from placement.placing.explain import explain_on
 from placement.placing.packing import roots_by_aggregate
@@ -46,6 +46,7 @@ from placement.plans.wanted import (
 )
 from placement.search.cloud import Cloud
 from placement.search.feasible import check_classes
+from placement.search.garbage import pause_collection
 from placement.search.request import NameSets, UnknownClassName
 from placement.search.work import Work, WorkEnded
 

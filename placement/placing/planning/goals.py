@@ -82,7 +82,7 @@ def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> Ai
 
 
 @dataclass(eq=False)
-class _Part:
+class _Component:
     """Trees whose places take room from one another: the least cost of a first request, and how many fit."""
 
     floor: float
@@ -132,12 +132,12 @@ class FitAim:
             each.may_remove and len(each.held) > 1 for each in occupants
         ):
             return 0.0
-        parts: dict[int, _Part] = {}
+        parts: dict[int, _Component] = {}
         for place, floor in zip(self.places, self.floors, strict=True):
             if floor == inf:
                 continue
             roots = {int(self.scene.cloud.roots[index]) for index in place.allocations}
-            part = _Part(floor, self._count_most(place))
+            part = _Component(floor, self._count_most(place))
             for met in {id(parts[root]): parts[root] for root in roots & parts.keys()}.values():
                 part.floor, part.most = min(part.floor, met.floor), part.most + met.most
                 part.roots |= met.roots

@@ -43,6 +43,7 @@ from placement.placing.planning.walk import walk
 from placement.placing.wishes import ChosenPlace
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
+from placement.search.garbage import pause_collection
 from placement.search.request import NameSets
 from placement.search.search import search
 from placement.search.work import Work, WorkEnded
@@ -305,15 +306,16 @@ class _Planner:
         :param few: with few places of each kind, which proves nothing.
         """
         scene = self._scene
-        found = {
-            kind: scene.list_places(share, MOST_OF_WHOLE, self._work)
-            for kind, share in placed.items()
-        }
-        places_of = {
-            kind: self._choose_few(places, placed) if few else places
-            for kind, (places, _) in found.items()
-        }
-        counted = Counted(scene, aim, places_of, self._cost, FEW if few else None)
+        with pause_collection():
+            found = {
+                kind: scene.list_places(share, MOST_OF_WHOLE, self._work)
+                for kind, share in placed.items()
+            }
+            places_of = {
+                kind: self._choose_few(places, placed) if few else places
+                for kind, (places, _) in found.items()
+            }
+            counted = Counted(scene, aim, places_of, self._cost, FEW if few else None)
         # The solution must still be carried out; no other way is tried on a large cloud.
         with self._work.part(4 if few else 4 / 3) as part:
             end = counted.solve(part)
@@ -338,19 +340,20 @@ class _Planner:
     def _choose_few(
         self, places: Sequence[ChosenPlace], placed: Collection[HeldInTree]
     ) -> list[ChosenPlace]:
-        """Return the places with room, then those where one share makes room that finds room elsewhere."""
+        """Return the places with room, then those where one share makes room that may find some elsewhere."""
         start = State(self._scene)
 
-        def rank(place: ChosenPlace) -> tuple[float, int]:
+        def rank(place: ChosenPlace) -> tuple[int, float]:
             lacking = find_lacking(start, place)
+            if not lacking:
+                return 0, 0.0
             others = (s for s in self._scene.in_tree(place.root) if s.kind not in placed)
-            if lacking and any(
-                all(share.slots.get(slot, 0) >= missing for slot, missing in lacking.items())
+            is_near = any(
+                self._scene.may_move(share)
+                and all(share.slots.get(slot, 0) >= missing for slot, missing in lacking.items())
                 for share in others
-                if self._scene.may_move(share)
-            ):
-                return 0.5, len(lacking)
-            return bound_cost(self._scene, lacking), len(lacking)
+            )
+            return (1, 0.0) if is_near else (2, bound_cost(self._scene, lacking))
 
         return nsmallest(FEW, places, rank)
 
