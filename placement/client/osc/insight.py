@@ -8,6 +8,8 @@ from uuid import UUID
 
 from osc_lib import exceptions
 
+from placement.client.sending import require_names
+
 NEWEST = "1.39"
 TOO_OLD = 10
 """Minor versions below this have no searches; the default of osc-placement is 1.0."""
@@ -45,11 +47,13 @@ def post(app: Any, path: str, body: Any) -> Any:
 def consumer_generation(app: Any, uuid: str) -> int:
     """Return the generation of a consumer, 0 if it holds nothing."""
     url = f"/allocations/{quote(uuid)}"
+    require_names(url)
     told = app.client_manager.placement.request("GET", url, version=NEWEST).json()
     return int(told.get("consumer_generation", 0))
 
 
 def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
+    require_names(url)
     client = app.client_manager.placement
     version = str(client.api_version)
     minor = version.partition(".")[2]
@@ -59,12 +63,21 @@ def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
 
 
 def provider_uuid(app: Any, given: str) -> str:
-    """Return the uuid of the provider with this uuid or name."""
+    """Return the uuid of the one provider with this uuid or name.
+
+    :raises CommandError: the name is empty, or none or several have it
+    """
+    if not given.strip():
+        raise exceptions.CommandError("An empty name or uuid selects no resource provider.")
     try:
         return str(UUID(given))
     except ValueError:
         pass
-    found = _ask(app, "GET", f"/resource_providers?name={quote(given)}")["resource_providers"]
+    found = _ask(app, "GET", f"/resource_providers?name={quote(given, safe='')}")["resource_providers"]
     if not found:
         raise exceptions.CommandError(f"No resource provider named {given}.")
+    if len(found) > 1:
+        raise exceptions.CommandError(
+            f"{len(found)} resource providers were found by the name {given}: give the uuid."
+        )
     return str(found[0]["uuid"])

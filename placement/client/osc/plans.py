@@ -9,7 +9,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from placement.client.argument_types import number, whole_number
+from placement.client.argument_types import non_empty, number, whole_number
 from placement.client.moving import PlanAround
 from placement.client.osc import insight, nova_steps, text
 from placement.client.plans import MadePlan, NoPlanFound, PlansClient, Step, consumer_of
@@ -125,12 +125,14 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
     goal.add_argument(
         "--place",
         metavar="<query>",
+        type=non_empty,
         help="This is to fit: a query string, such as 'resources=VCPU:8&required=HW_CPU_X86_AVX2'.",
     )
     goal.add_argument(
         "--empty",
         metavar="<provider>",
         action="append",
+        type=non_empty,
         help="The tree of this provider, uuid or name, is to be empty. May be repeated.",
     )
     goal.add_argument(
@@ -143,6 +145,7 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
         "--keep",
         metavar="<group>",
         action="append",
+        type=non_empty,
         help="The rule of this group of consumers is to hold again. May be repeated.",
     )
     parser.add_argument(
@@ -160,6 +163,7 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
         "--of",
         metavar="<uuid>",
         action="append",
+        type=non_empty,
         help="One of those to choose from: a provider or an aggregate. May be repeated. Default: all.",
     )
 
@@ -183,6 +187,7 @@ def add_permission_options(parser: argparse.ArgumentParser) -> None:
             metavar=f"<{what}>",
             dest=option.strip("-").replace("-", "_") + "s",
             action="append",
+            type=non_empty,
             help=f"{words} May be repeated.",
         )
     parser.add_argument("--most", metavar="<number>", type=whole_number(1), help="The most steps.")
