@@ -48,10 +48,17 @@ class RequestProblem(NamedTuple):
     reason: str = ""
 
     @property
+    def sentence(self) -> str:
+        """What the service says, without the sentence that stands before all answers of this status."""
+        general, _gap, said = self.text.partition("\n\n")
+        is_general = general.endswith(".") and "\n" not in general
+        return said.strip() if is_general and said.strip() else self.text
+
+    @property
     def words(self) -> str:
-        """Render status, code and text for people."""
+        """Render status, code and sentence for people."""
         code = f" {self.code}" if self.code else ""
-        return f"HTTP {self.status}{code}: {self.text}"
+        return f"HTTP {self.status}{code}: {self.sentence}"
 
     def as_failure(self, kind: type[_Failure], **subject: Any) -> _Failure:
         """Make an exception of the client from it."""

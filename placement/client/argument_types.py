@@ -5,7 +5,10 @@ argparse refuses other values with its own error, and exit code 2.
 
 import argparse
 import math
+import re
 from collections.abc import Callable
+
+_TRAIT = re.compile("[A-Z0-9_]{1,255}")
 
 LARGEST = 1e9
 """The upper bound of numbers that need not be whole."""
@@ -19,6 +22,17 @@ def non_empty(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty")
     return text
+
+
+def trait_names(text: str) -> list[str]:
+    """Return the names of traits between commas; none of nothing at all."""
+    names = text.split(",") if text else []
+    for each in names:
+        if not _TRAIT.fullmatch(each):
+            raise argparse.ArgumentTypeError(
+                f"{each!r} is no name of a trait, which has A to Z, 0 to 9 and _ alone"
+            )
+    return names
 
 
 def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int]:

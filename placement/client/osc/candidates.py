@@ -167,7 +167,7 @@ class ExplainAllocationCandidate(command.ShowOne):
         if "about" in told:
             shown["about"] = text.WordedColumn(told["about"], text.word_about)
         avoided = told.get("avoided", {"trees": 0, "candidates": 0})
-        insight.show_avoided(shown, avoided["trees"], avoided["candidates"])
+        insight.show_part_in_avoided(shown, avoided["trees"], avoided["candidates"])
         if not told["complete"]:
             shown["complete"] = text.WordedColumn(False, lambda _: "no: the work was cut")
         return tuple(shown), tuple(shown.values())
@@ -213,5 +213,5 @@ class AllocationCandidateCapacity(command.ShowOne):
             for name in names
         }
         avoided = told.get("avoided", {"trees": 0, "count": 0})
-        insight.show_avoided(shown, avoided["trees"], avoided["count"])
+        insight.show_part_in_avoided(shown, avoided["trees"], avoided["count"])
         return tuple(shown), tuple(shown.values())

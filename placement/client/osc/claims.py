@@ -154,6 +154,8 @@ def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
     error = {} if response is None else response.json()["errors"][0]
     if error.get("groups"):
         yield f"Trees were left out by the rules of: {', '.join(error['groups'])}"
+    if error.get("avoided"):
+        yield text.say_avoided(error["avoided"])
     if "explanation" in error:
         yield text.word_steps(error["explanation"]["steps"])
     for number, explanation in enumerate(error.get("alternatives", ()), 1):

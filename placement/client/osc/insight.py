@@ -8,6 +8,8 @@ from uuid import UUID
 
 from osc_lib import exceptions
 
+from placement.client.argument_types import trait_names
+from placement.client.osc import text
 from placement.client.sending import require_names
 
 NEWEST = "1.39"
@@ -16,22 +18,31 @@ TOO_OLD = 10
 
 
 def add_avoid_option(parser: argparse.ArgumentParser) -> None:
-    """Add --avoid: other traits than those of the service, an empty one for none."""
+    """Add ``--avoid``: other traits than those of the service, an empty one for none."""
     parser.add_argument(
         "--avoid",
         metavar="<trait>",
-        type=lambda given: [name for name in given.split(",") if name],
-        help="Hosts with one of these traits, between commas, take nothing new; empty for no trait. Default: "
-        "those that the service names, such as COMPUTE_STATUS_DISABLED.",
+        action="extend",
+        type=trait_names,
+        help="A tree whose root has this trait takes nothing new. Several between commas; may be repeated. "
+        "Empty, as in --avoid '': no tree is avoided. Default: the traits that the service names, such as "
+        "COMPUTE_STATUS_DISABLED.",
     )
 
 
-def show_avoided(shown: dict[str, Any], trees: int, of_these: int | None = None) -> None:
-    """Add how many trees take nothing new, if there are any, and how much of the answer is there."""
+def show_avoided(shown: dict[str, Any], trees: int, avoid: Sequence[str] | None) -> None:
+    """Add how many trees took nothing new.
+
+    :param avoid: the traits that were named: that none of them avoids anything is told too.
+    """
+    if trees or avoid:
+        shown["avoided"] = text.WordedColumn(trees, text.word_avoided)
+
+
+def show_part_in_avoided(shown: dict[str, Any], trees: int, part: int) -> None:
+    """Add how much of an answer is in trees that take nothing new elsewhere, if there are any."""
     if trees:
-        shown["avoided"] = trees
-    if trees and of_these is not None:
-        shown["of these in avoided"] = of_these
+        shown |= {"avoided": trees, "of these in avoided": part}
 
 
 def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:

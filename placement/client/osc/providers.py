@@ -123,7 +123,7 @@ class CheckResourceProviderDrain(command.ShowOne):
             "homeless": text.WordedColumn(told["homeless"], text.word_consumers),
             "complete": told["complete"] and (not asked or are_counted_whole(told)),
         }
-        insight.show_avoided(shown, told.get("avoided", 0))
+        insight.show_avoided(shown, told.get("avoided", 0), parsed_args.avoid)
         if asked:
             for side in ("before", "after"):
                 shown[f"fits {side}"] = text.CountColumn(told[side]["capacity"])
