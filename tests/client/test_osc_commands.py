@@ -13,6 +13,7 @@ from osc_placement.http import SessionClient
 
 from placement.client.moving import PlainMover, PlanAround
 from placement.client.osc import insight, nova_steps, plans, text
+from placement.client.osc.history import ShowPlacementHistory
 from placement.client.osc.plan_run import RunPlan
 from placement.client.osc.plans import CreatePlan
 from placement.client.osc.providers import CheckResourceProviderDrain
@@ -258,3 +259,54 @@ def test_consumers_without_a_type_are_worded_without_it() -> None:
         "u (INSTANCE) of project demo: VCPU=2"
     )
     assert text.word_consumers([{**each, "type": None, "project": None}]) == "u: VCPU=2"
+
+
+# ---- the history of a server
+
+
+@pytest.fixture
+def moved(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """A server with three migrations; each has written several rows, some of them at one moment."""
+    server, *migrations = (new_uuid() for _ in range(4))
+    hosts = [commands.world.host(key=new_uuid(), VCPU=8) for _ in range(3)]
+    for consumer in (server, *migrations):
+        commands.world.claim({host: {"VCPU": 1} for host in hosts}, consumer)
+        commands.world.release(consumer)
+    nova = SimpleNamespace(migrations_of=lambda _server: [{"uuid": each} for each in migrations])
+    monkeypatch.setattr(nova_steps, "nova_of", lambda _app: nova)
+    commands.server = server
+    return commands
+
+
+ROWS = 4 * 3 * 2
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 7, ROWS - 1, ROWS, 100])
+def test_the_history_of_a_server_goes_on(moved: Commands, limit: int) -> None:
+    """Page after page by ``next`` it shows each write once, newest first."""
+    found: list[Any] = []
+    words: list[str] = []
+    for _ in range(ROWS + 1):
+        page = moved.show(
+            ShowPlacementHistory, "--server", moved.server, "--limit", str(limit), *words
+        )
+        found += page["writes"]
+        if page["next"] is None:
+            break
+        assert len(page["writes"]) >= limit
+        words = ["--marker", page["next"]]
+    assert len(found) == ROWS
+    assert len({str(each) for each in found}) == ROWS
+    assert [each["at"] for each in found] == sorted((each["at"] for each in found), reverse=True)
+
+
+def test_the_history_of_a_server_says_that_there_is_more(moved: Commands) -> None:
+    """Also with the default limit of 20."""
+    page = moved.show(ShowPlacementHistory, "--server", moved.server)
+    assert page["next"] == page["writes"][-1]["at"]
+
+
+def test_a_marker_of_another_question_is_refused(moved: Commands) -> None:
+    for words in (["--marker", "12-3"], ["--consumer", new_uuid()]):
+        with pytest.raises(exceptions.CommandError, match="--server"):
+            moved.show(ShowPlacementHistory, "--server", moved.server, *words)
