@@ -204,7 +204,7 @@ def word_losses(told: Iterable[Mapping[str, Any]]) -> str:
         for consumer in each["homeless"]:
             subject = consumer["stopped"]["subject"] or ", ".join(consumer.get("groups", ()))
             why = f"{consumer['stopped']['why']} {subject}".strip()
-            lines.append(f"- {_name_consumer(consumer)}: {why}")
+            lines.append(f"- {consumer['uuid']}{_of_project(consumer['project'])}: {why}")
     return _wrap(lines or ["none"])
 
 
