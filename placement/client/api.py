@@ -16,7 +16,7 @@ import os_traits
 from placement.client import exceptions as exc
 from placement.client.pool import asking_threads
 from placement.client.provider_tree import SHARING_TRAIT, InventoryByClass
-from placement.client.sending import send_request
+from placement.client.sending import require_names, send_request
 
 # The lowest version that has the reshaper, and it has everything else used here. From 1.38 a
 # consumer type must be sent, but `unknown`, which GET shows, cannot be written (C1).
@@ -48,10 +48,17 @@ class RequestProblem(NamedTuple):
     reason: str = ""
 
     @property
+    def sentence(self) -> str:
+        """What the service says, without the sentence that stands before all answers of this status."""
+        general, _gap, said = self.text.partition("\n\n")
+        is_general = general.endswith(".") and "\n" not in general
+        return said.strip() if is_general and said.strip() else self.text
+
+    @property
     def words(self) -> str:
-        """Render status, code and text for people."""
+        """Render status, code and sentence for people."""
         code = f" {self.code}" if self.code else ""
-        return f"HTTP {self.status}{code}: {self.text}"
+        return f"HTTP {self.status}{code}: {self.sentence}"
 
     def as_failure(self, kind: type[_Failure], **subject: Any) -> _Failure:
         """Make an exception of the client from it."""
@@ -139,7 +146,11 @@ class PlacementAPI:
         self._has_trees: bool | None = None
 
     def send(self, method: str, url: str, context: Any, body: Any = None, **headers: str) -> Any:
-        """Send one request and return the response, whatever its status; without one raise ``unanswered``."""
+        """Send one request and return the response, whatever its status; without one raise ``unanswered``.
+
+        :raises EmptyName: a name in the URL is empty
+        """
+        require_names(url)
         arguments = {} if body is None else {"json": body}
         return send_request(
             self._adapter,
@@ -207,9 +218,16 @@ class PlacementAPI:
         """Read the providers of a tree; empty if the provider is unknown."""
         return self._read_providers(context, f"/resource_providers?in_tree={uuid}", uuid)
 
-    def providers_named(self, context: Any, name: str) -> list[dict[str, Any]]:
-        """Read the provider with this name, if it exists."""
-        return self._read_providers(context, f"/resource_providers?name={quote(name, safe='')}", "")
+    def provider_named(self, context: Any, name: str) -> dict[str, Any] | None:
+        """Read the provider of this name; None if there is none.
+
+        :raises ResourceProviderRetrievalFailed: there are several, as where something between drops the query
+        """
+        url = f"/resource_providers?name={quote(name, safe='')}"
+        found = self._read_providers(context, url, "")
+        if len(found) > 1:
+            raise exc.ResourceProviderRetrievalFailed(f"{len(found)} providers have it", name=name)
+        return found[0] if found else None
 
     def all_providers(self, context: Any) -> list[dict[str, Any]]:
         """Read every provider of the service."""

@@ -1,11 +1,38 @@
-"""The types of arguments of commands: numbers within bounds, which argparse refuses with its own error."""
+"""The types of arguments of commands: names that are not empty, and numbers within bounds.
+
+argparse refuses other values with its own error, and exit code 2.
+"""
 
 import argparse
 import math
+import re
 from collections.abc import Callable
+
+_TRAIT = re.compile("[A-Z0-9_]{1,255}")
 
 LARGEST = 1e9
 """The upper bound of numbers that need not be whole."""
+
+
+def non_empty(text: str) -> str:
+    """Return a name, uuid, query, path or time as it was given, unless there is nothing in it.
+
+    A variable of a shell that is not set would else select the first of all, or lift a filter.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+def trait_names(text: str) -> list[str]:
+    """Return the names of traits between commas; none of nothing at all."""
+    names = text.split(",") if text else []
+    for each in names:
+        if not _TRAIT.fullmatch(each):
+            raise argparse.ArgumentTypeError(
+                f"{each!r} is no name of a trait, which has A to Z, 0 to 9 and _ alone"
+            )
+    return names
 
 
 def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
@@ -24,8 +51,15 @@ def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int
     return parse
 
 
-def number(lowest: float = 0.0) -> Callable[[str], float]:
-    """Return the type of a number from ``lowest`` to :data:`LARGEST`, such as a time in seconds."""
+def number(
+    lowest: float = 0.0, highest: float = LARGEST, *, is_above: bool = False
+) -> Callable[[str], float]:
+    """Return the type of a number from ``lowest`` to ``highest``, such as a time in seconds.
+
+    :param is_above: ``lowest`` itself is refused too.
+    """
+    start = f"above {lowest:g} and at most" if is_above else f"from {lowest:g} to"
+    bounds = f"must be a number {start} {highest:.15g}"
 
     def parse(text: str) -> float:
         try:
@@ -34,8 +68,8 @@ def number(lowest: float = 0.0) -> Callable[[str], float]:
         except ValueError:
             given = math.nan
         # NaN compares as false.
-        if not lowest <= given <= LARGEST:
-            raise argparse.ArgumentTypeError(f"must be a number from {lowest:g} to {LARGEST:g}")
+        if not lowest <= given <= highest or (is_above and given == lowest):
+            raise argparse.ArgumentTypeError(bounds)
         return given
 
     return parse

@@ -64,6 +64,12 @@ class NotAnswered(PlacementClientError):
     summary = "The service did not answer"
 
 
+class EmptyName(PlacementClientError):
+    """An empty name or uuid was given. Nothing was sent: the request would have asked for everything."""
+
+    summary = "An empty name or uuid selects nothing"
+
+
 class ReshapeNeeded(PlacementClientError):
     """A driver has to move inventory, and must be called again with allocations.
 

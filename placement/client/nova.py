@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from placement.client.sending import NotAnswered, send_request
+from placement.client.sending import NotAnswered, require_names, send_request
 
 MICROVERSION = "2.80"
 """Of Train. Migrations have uuids and pages, and servers of a cell that is down are listed."""
@@ -87,10 +87,10 @@ class Nova:
         :raises PlaceHidden: the account may not see where servers are
         :raises NotAnswered: a list was refused, could not be read, or there was no answer
         """
-        servers = dict(self._list_servers({"uuid": server} if server else {}))
+        servers = dict(self._list_servers({} if server is None else {"uuid": server}))
         migrations: dict[str, list[_Migration]] = defaultdict(list)
         # The servers first: a move that ends meanwhile shows as under way, or its end shows in the ledger.
-        wanted = {"instance_uuid": server} if server else {}
+        wanted = {} if server is None else {"instance_uuid": server}
         for migration in self._list("/os-migrations", "migrations", wanted):
             status, kind = migration["status"], migration["migration_type"]
             is_over = status in OVER
@@ -152,6 +152,7 @@ class Nova:
         return self._order("delete", f"/servers/{server}", MICROVERSION)
 
     def _order(self, method: str, url: str, microversion: str, **more: Any) -> str | None:
+        require_names(url)
         headers = {"Accept": "application/json"}
         answer = send_request(
             self._adapter, method, url, headers=headers, microversion=microversion, **more
@@ -206,6 +207,7 @@ class Nova:
             query = dict(parse_qsl(urlsplit(more[0]).query))
 
     def _send(self, url: str) -> Any:
+        require_names(url)
         return send_request(
             self._adapter,
             "get",

@@ -42,12 +42,14 @@ class NoPlanFound(PlanFailed):
 
     ``exact``: there is none, for certain. ``groups``: whose rules were in the way. ``homeless``: consumers
     that cannot leave, where trees are to be empty. ``explanation``: the document of ``/-/explain``, where a
-    request is to fit.
+    request is to fit. ``avoided``: how many trees took nothing new. ``sentence``: what the service says.
     """
 
     summary = "No plan"
 
     def __init__(self, error: object = "", **subject: Any) -> None:
+        self.sentence: str = subject.pop("sentence", str(error))
+        self.avoided: int = subject.pop("avoided", 0)
         self.exact: bool = subject.pop("exact")
         self.groups: list[str] = subject.pop("groups")
         self.homeless: list[dict[str, Any]] = subject.pop("homeless")
@@ -83,7 +85,8 @@ class MadePlan:
     ``minimal``: no plan costs less, for certain; none costs less than ``lower_bound``. ``complete``: the
     search for a cheaper one came to its end. ``placed``: where the request fits afterwards. ``emptied``: the
     uuids of the trees or aggregates that are empty then. ``expires_at``: until when the destinations are
-    held, ISO 8601 in UTC; None if they are not.
+    held, ISO 8601 in UTC; None if they are not. ``avoid``: the traits that the request named; None for those
+    of the service. ``avoided``: how many trees took nothing new, since their root has one of them.
     """
 
     steps: Sequence[Step]
@@ -94,6 +97,8 @@ class MadePlan:
     placed: Sequence[Mapping[str, Any]] = ()
     emptied: Sequence[str] = ()
     expires_at: str | None = None
+    avoid: Sequence[str] | None = None
+    avoided: int = 0
 
 
 class PlansClient:
@@ -136,6 +141,8 @@ class PlansClient:
             answer.get("placed", ()),
             answer.get("emptied", ()),
             answer.get("hold", {}).get("expires_at"),
+            (may or {}).get("move", {}).get("avoid"),
+            answer.get("avoided", 0),
         )
 
     def carry_out(
@@ -257,6 +264,8 @@ def _read_failure(response: Any) -> PlanFailed:
     error = response.json()["errors"][0]
     return problem.as_failure(
         NoPlanFound,
+        sentence=problem.sentence,
+        avoided=error.get("avoided", 0),
         exact=error["exact"],
         groups=error["groups"],
         homeless=error.get("homeless", []),

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client.connection import without_password
-from placement.client.exceptions import NotAnswered, PlacementClientError
+from placement.client.exceptions import EmptyName, NotAnswered, PlacementClientError
+
+GROUPS = "/-/groups/"
+"""What follows is one name, which may have slashes at any place."""
+
+EMPTY_FOR_NONE = "avoid"
+"""The only parameter of a query that may be empty: no trait, in place of those of the service."""
 
 
 def send_request(
@@ -27,3 +34,16 @@ def send_request(
         return getattr(adapter, method)(url, raise_exc=False, **more)
     except (keystone_exceptions.ClientException, OSError) as error:
         raise failed(without_password(str(error) or repr(error)), url=url) from error
+
+
+def require_names(url: str) -> None:
+    """Refuse a URL in which a name or uuid is empty: it would select everything, or the first of all.
+
+    :raises EmptyName:
+    """
+    path, _, query = url.partition("?")
+    names = [path.removeprefix(GROUPS)] if path.startswith(GROUPS) else path.split("/")[1:]
+    asked = parse_qsl(query, keep_blank_values=True)
+    names += [value for name, value in asked if name != EMPTY_FOR_NONE]
+    if path != "/" and not all(names):
+        raise EmptyName(f"not sent: {url}", url=url)

@@ -151,7 +151,7 @@ def _find_roots(client: ReportClient, context: Any, file: TreeFile) -> list[str]
 
 def _look_up(client: ReportClient, context: Any, entry: FileProvider) -> dict[str, Any] | None:
     shown = client.api.provider(context, entry.uuid) if entry.uuid else None
-    return shown or next(iter(client.api.providers_named(context, entry.name)), None)
+    return shown or client.api.provider_named(context, entry.name)
 
 
 def _find_taken(
@@ -162,9 +162,7 @@ def _find_taken(
         uuid = edit.uuid_of(entry)
         if before.exists(uuid):
             continue
-        other = client.api.provider(context, uuid) or next(
-            iter(client.api.providers_named(context, entry.name)), None
-        )
+        other = client.api.provider(context, uuid) or client.api.provider_named(context, entry.name)
         if other is not None and not before.exists(other["uuid"]):
             yield FileProblem(
                 entry.line,

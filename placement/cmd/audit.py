@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import prometheus_client
 
 from placement import errors
-from placement.client.argument_types import whole_number
+from placement.client.argument_types import non_empty, whole_number
 from placement.cmd import output
 from placement.db import consumer_rows, ledger_writes
 from placement.db.database import Database, Transaction
@@ -116,6 +116,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     known = parser.add_mutually_exclusive_group(required=True)
     known.add_argument(
         "--consumers",
+        type=non_empty,
         metavar="FILE",
         help="the uuids of all consumers that exist, one a line; - is standard input",
     )
@@ -128,6 +129,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--os-cloud",
+        type=non_empty,
         metavar="NAME",
         help="with --from-nova: a cloud of clouds.yaml instead (needs openstacksdk)",
     )
@@ -139,6 +141,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--metrics-file",
+        type=non_empty,
         metavar="FILE",
         help="write the time and the results of the audit for the node exporter of Prometheus; the"
         " name ends in .prom and lies in the directory of its textfile collector",

@@ -13,7 +13,7 @@ from typing import Any
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import connection
-from placement.client.argument_types import whole_number
+from placement.client.argument_types import non_empty, whole_number
 from placement.client.comparison.run import Comparison, NothingCompared
 from placement.client.comparison.searches import read_log
 from placement.client.comparison.side import Side
@@ -51,10 +51,11 @@ def _make_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("old", metavar="OLD", help="URL or cloud")
-    parser.add_argument("new", metavar="NEW", help="URL or cloud")
+    parser.add_argument("old", type=non_empty, metavar="OLD", help="URL or cloud")
+    parser.add_argument("new", type=non_empty, metavar="NEW", help="URL or cloud")
     parser.add_argument(
         "--queries",
+        type=non_empty,
         metavar="FILE",
         help="repeat the searches in a request log of either service, or in a list of URLs, one a line;"
         " - is standard input",

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from placement import advice, db_api
 from placement import conf as options
 from placement.client import drivers
-from placement.client.argument_types import number
+from placement.client.argument_types import non_empty, number
 from placement.client.exceptions import PlacementClientError
 from placement.client.migrate import migrate_compute_inventory
 from placement.client.patience import RESHAPE_TIMEOUT_S
@@ -46,17 +46,19 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--config-file",
         action="append",
+        type=non_empty,
         metavar="F",
         help="configuration file that names the database",
     )
     parser.add_argument(
         "--driver",
         required=True,
+        type=non_empty,
         metavar="NAME|MODULE:FACTORY",
         help="an installed driver, or a callable that makes one from the configuration",
     )
     parser.add_argument(
-        "--node", action="append", metavar="NAME", help="only this node; may be repeated"
+        "--node", action="append", type=non_empty, metavar="NAME", help="only this node; may be repeated"
     )
     parser.add_argument(
         "--timeout",

@@ -14,7 +14,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
 from placement.client import connection
-from placement.client.argument_types import number
+from placement.client.argument_types import non_empty, number
 from placement.client.exceptions import NotAnswered, PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
@@ -53,13 +53,18 @@ def _add_common(parser: Any, *, with_service: bool) -> None:
         "--direct", action="store_true", help="work on the database, while no service runs"
     )
     parser.add_argument(
-        "--config-file", action="append", metavar="F", help="with --direct: names the database"
+        "--config-file",
+        action="append",
+        type=non_empty,
+        metavar="F",
+        help="with --direct: names the database",
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of a failure")
     if with_service:
         parser.add_argument(
             "--os-cloud",
-            default=os.environ.get("OS_CLOUD"),
+            type=non_empty,
+            default=os.environ.get("OS_CLOUD") or None,
             metavar="NAME",
             help="a cloud of clouds.yaml (needs openstacksdk)",
         )
@@ -83,15 +88,15 @@ def _make_parser(*, with_service: bool = True) -> argparse.ArgumentParser:
     if with_service:
         connection.mention_identity(parser)
     export = commands.add_parser("export", help="write trees as YAML")
-    export.add_argument("subject", nargs="*", metavar="PROVIDER", help="name or UUID")
+    export.add_argument("subject", nargs="*", type=non_empty, metavar="PROVIDER", help="name or UUID")
     export.add_argument("--all", action="store_true", help="every tree of the service")
     export.add_argument(
-        "-o", "--output", metavar="FILE", help="write to FILE, not to standard output"
+        "-o", "--output", type=non_empty, metavar="FILE", help="write to FILE, not to standard output"
     )
     diff = commands.add_parser("diff", help="show what a file would change")
     apply = commands.add_parser("apply", help="change what differs from a file")
     for command in (diff, apply):
-        command.add_argument("file", metavar="FILE", help="- for standard input")
+        command.add_argument("file", type=non_empty, metavar="FILE", help="- for standard input")
         command.add_argument(
             "--color", choices=("auto", "always", "never"), default="auto", help="default: auto"
         )
@@ -173,8 +178,7 @@ def _export_trees(client: ReportClient, arguments: argparse.Namespace) -> int:
 def _find_roots(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str]:
     roots: dict[str, None] = {}
     for name in names_or_uuids:
-        named = client.api.providers_named(None, name)
-        found = named[0] if named else client.api.provider(None, name)
+        found = client.api.provider_named(None, name) or client.api.provider(None, name)
         if found is None:
             raise _BadUsage(f"no provider has the name or UUID {name!r}")
         roots[found["root_provider_uuid"]] = None

@@ -1,10 +1,5 @@
 """What ``openstack resource provider drain check`` makes of an answer of the service."""
 
-import argparse
-
-import pytest
-
-from placement.client.osc import insight
 from placement.client.osc.providers import are_counted_whole
 from placement.client.osc.text import CountColumn
 from tests.support.service import running
@@ -30,23 +25,3 @@ def test_a_count_that_was_cut_is_shown_as_a_lower_bound() -> None:
 
     assert (cut.human_readable(), whole.human_readable()) == ("5 or more", "5")
     assert (cut.machine_readable(), whole.machine_readable()) == (5, 5)
-
-
-@pytest.mark.parametrize(
-    ("given", "avoid"), [(None, None), ("", []), ("A", ["A"]), ("A,B", ["A", "B"])]
-)
-def test_traits_to_avoid_are_named_between_commas(
-    given: str | None, avoid: list[str] | None
-) -> None:
-    """Without the option those of the service hold; an empty one lifts them."""
-    parser = argparse.ArgumentParser()
-    insight.add_avoid_option(parser)
-    assert parser.parse_args([] if given is None else ["--avoid", given]).avoid == avoid
-
-
-def test_what_is_avoided_is_shown_if_there_is_any() -> None:
-    shown: dict[str, int] = {}
-    insight.show_avoided(shown, 0)
-    assert shown == {}
-    insight.show_avoided(shown, 2, 0)
-    assert shown == {"avoided": 2, "of these in avoided": 0}

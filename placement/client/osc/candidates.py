@@ -1,13 +1,14 @@
 """``openstack allocation candidate explain`` and ``capacity`` (specification 07 section 8)."""
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from placement.client.argument_types import whole_number
+from placement.client.argument_types import non_empty, whole_number
 from placement.client.osc import insight, text
 
 Fields = tuple[Sequence[str], Sequence[Any]]
@@ -30,7 +31,11 @@ class _ToGroup(argparse.Action):
 
 def add_query_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``allocation candidate list``."""
-    to_group: dict[str, Any] = {"action": _ToGroup, "default": argparse.SUPPRESS}
+    to_group: dict[str, Any] = {
+        "action": _ToGroup,
+        "type": non_empty,
+        "default": argparse.SUPPRESS,
+    }
     parser.add_argument(
         "--resource",
         metavar="<resource_class>=<value>",
@@ -73,6 +78,7 @@ def add_or_option(parser: argparse.ArgumentParser) -> None:
         "--or",
         metavar="<query>",
         dest="alternatives",
+        type=non_empty,
         action="append",
         default=[],
         help="A query string that will do as well, if nothing before it can be granted, such as "
@@ -93,7 +99,7 @@ def query_of(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def _render_group(suffix: str, options: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
     resources = options.get("resources", [])
-    if any(resource.count("=") != 1 for resource in resources):
+    if not all(re.fullmatch("[^=]+=[^=]+", resource) for resource in resources):
         raise exceptions.CommandError("--resource must be of the form <resource_class>=<value>")
     if resources:
         yield f"resources{suffix}", ",".join(each.replace("=", ":") for each in resources)
@@ -121,7 +127,10 @@ class ExplainAllocationCandidate(command.ShowOne):
             "--limit", metavar="<limit>", type=whole_number(1), help="The most candidates to count."
         )
         parser.add_argument(
-            "--about", metavar="<provider>", help="Why not this provider: its uuid or name."
+            "--about",
+            metavar="<provider>",
+            type=non_empty,
+            help="Why not this provider: its uuid or name.",
         )
         parser.add_argument(
             "--examples",
@@ -137,7 +146,7 @@ class ExplainAllocationCandidate(command.ShowOne):
         query = [*query_of(parsed_args), ("examples", parsed_args.examples)]
         if parsed_args.limit:
             query.append(("limit", parsed_args.limit))
-        if parsed_args.about:
+        if parsed_args.about is not None:
             query.append(("about", parsed_args.about))
         query += [("or", each) for each in parsed_args.alternatives]
         told = insight.get(self.app, "/-/explain", query)
@@ -158,7 +167,7 @@ class ExplainAllocationCandidate(command.ShowOne):
         if "about" in told:
             shown["about"] = text.WordedColumn(told["about"], text.word_about)
         avoided = told.get("avoided", {"trees": 0, "candidates": 0})
-        insight.show_avoided(shown, avoided["trees"], avoided["candidates"])
+        insight.show_part_in_avoided(shown, avoided["trees"], avoided["candidates"])
         if not told["complete"]:
             shown["complete"] = text.WordedColumn(False, lambda _: "no: the work was cut")
         return tuple(shown), tuple(shown.values())
@@ -204,5 +213,5 @@ class AllocationCandidateCapacity(command.ShowOne):
             for name in names
         }
         avoided = told.get("avoided", {"trees": 0, "count": 0})
-        insight.show_avoided(shown, avoided["trees"], avoided["count"])
+        insight.show_part_in_avoided(shown, avoided["trees"], avoided["count"])
         return tuple(shown), tuple(shown.values())

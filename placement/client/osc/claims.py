@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from placement.client.argument_types import whole_number
+from placement.client.argument_types import non_empty, whole_number
 from placement.client.osc import candidates, insight, text
 
 
@@ -28,6 +28,7 @@ class CreateClaim(command.Lister):
             "--consumer",
             metavar="<uuid>",
             dest="consumers",
+            type=non_empty,
             action="append",
             help="A new consumer. May be repeated. Default: one with a new uuid.",
         )
@@ -38,9 +39,12 @@ class CreateClaim(command.Lister):
             default=1,
             help="So many, with new uuids.",
         )
-        parser.add_argument("--project-id", metavar="<project_id>", required=True)
-        parser.add_argument("--user-id", metavar="<user_id>", required=True)
-        parser.add_argument("--consumer-type", metavar="<consumer_type>", default="INSTANCE")
+        for owner in ("project_id", "user_id"):
+            option = f"--{owner.replace('_', '-')}"
+            parser.add_argument(option, metavar=f"<{owner}>", type=non_empty, required=True)
+        parser.add_argument(
+            "--consumer-type", metavar="<consumer_type>", type=non_empty, default="INSTANCE"
+        )
         candidates.add_query_options(parser)
         candidates.add_or_option(parser)
         parser.add_argument(
@@ -86,6 +90,7 @@ def _add_group_options(parser: argparse.ArgumentParser) -> None:
         "--apart",
         metavar="<name>",
         action="append",
+        type=non_empty,
         default=[],
         help="A group of consumers that are kept apart. May be repeated.",
     )
@@ -100,6 +105,7 @@ def _add_group_options(parser: argparse.ArgumentParser) -> None:
         "--together",
         metavar="<name>",
         action="append",
+        type=non_empty,
         default=[],
         help="A group of consumers that are kept together. May be repeated.",
     )
@@ -107,6 +113,7 @@ def _add_group_options(parser: argparse.ArgumentParser) -> None:
         "--of",
         metavar="<aggregate>",
         action="append",
+        type=non_empty,
         default=[],
         help="An aggregate that is a domain of the groups, such as a rack. May be repeated. "
         "Default: trees are.",
@@ -147,6 +154,8 @@ def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
     error = {} if response is None else response.json()["errors"][0]
     if error.get("groups"):
         yield f"Trees were left out by the rules of: {', '.join(error['groups'])}"
+    if error.get("avoided"):
+        yield text.say_avoided(error["avoided"])
     if "explanation" in error:
         yield text.word_steps(error["explanation"]["steps"])
     for number, explanation in enumerate(error.get("alternatives", ()), 1):
@@ -164,7 +173,11 @@ class ConfirmClaim(command.Lister):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument(
-            "consumers", metavar="<uuid>", nargs="+", help="A consumer that is held."
+            "consumers",
+            metavar="<uuid>",
+            nargs="+",
+            type=non_empty,
+            help="A consumer that is held.",
         )
         return parser
 
@@ -191,8 +204,12 @@ class ListHolds(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
-        parser.add_argument("--project-id", metavar="<project_id>", help="Only of this project.")
-        parser.add_argument("--consumer-group", metavar="<name>", help="Only of this group.")
+        parser.add_argument(
+            "--project-id", metavar="<project_id>", type=non_empty, help="Only of this project."
+        )
+        parser.add_argument(
+            "--consumer-group", metavar="<name>", type=non_empty, help="Only of this group."
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
@@ -220,7 +237,7 @@ class ShowGroup(command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
-        parser.add_argument("name", metavar="<name>")
+        parser.add_argument("name", metavar="<name>", type=non_empty)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:

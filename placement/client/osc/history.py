@@ -1,13 +1,15 @@
 """``openstack placement history show`` (specification 07 section 8)."""
 
 import argparse
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from placement.client.argument_types import whole_number
+from placement.client.argument_types import non_empty, whole_number
 from placement.client.osc import candidates, insight, nova_steps, text
 
 
@@ -20,69 +22,117 @@ class ShowPlacementHistory(command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
-        parser.add_argument("--consumer", metavar="<uuid>", help="What it held, such as a server.")
+        parser.add_argument(
+            "--consumer", metavar="<uuid>", type=non_empty, help="What it held, such as a server."
+        )
         parser.add_argument(
             "--server",
             metavar="<uuid>",
+            type=non_empty,
             help="What a server and all its migrations held: Nova is asked for these, as an administrator. "
-            "Does not go with --consumer and --marker.",
+            "Does not go with --consumer.",
         )
         parser.add_argument(
             "--provider",
             metavar="<provider>",
+            type=non_empty,
             help="What was held of it and what it had; its name or its uuid, which may be gone.",
         )
         parser.add_argument(
-            "--project-id", metavar="<project_id>", help="What consumers of the project held."
+            "--project-id",
+            metavar="<project_id>",
+            type=non_empty,
+            help="What consumers of the project held.",
         )
         parser.add_argument(
             "--request-id",
             metavar="<request_id>",
+            type=non_empty,
             help="What one request wrote: its id here, or the one that its client gave, such as that of "
             "an event of a server.",
         )
         parser.add_argument(
-            "--since", metavar="<time>", help="Not older; such as 2026-11-26T15:04:05Z."
+            "--since",
+            metavar="<time>",
+            type=non_empty,
+            help="Not older; such as 2026-11-26T15:04:05Z.",
         )
-        parser.add_argument("--until", metavar="<time>", help="Older.")
+        parser.add_argument("--until", metavar="<time>", type=non_empty, help="Older.")
         parser.add_argument(
             "--limit",
             metavar="<number>",
             default=20,
-            type=whole_number(1),
-            help="At most so many. Default: 20.",
+            type=whole_number(1, 1000),
+            help="At most so many, 1 to 1000; with --server also the others of the last one's moment. "
+            "Default: 20.",
         )
         parser.add_argument(
-            "--marker", metavar="<marker>", help="Go on where an answer has ended: its next."
+            "--marker",
+            metavar="<marker>",
+            type=non_empty,
+            help="Go on where an answer has ended: its next.",
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
         """Ask, and show the answer."""
         asked = ("consumer", "project_id", "request_id", "since", "until", "limit", "marker")
-        query = [(name, value) for name in asked if (value := getattr(parsed_args, name))]
-        if parsed_args.provider:
-            query.append(("provider", insight.provider_uuid(self.app, parsed_args.provider)))
-        told = self._ask_of_server(parsed_args, query) if parsed_args.server else self._ask(query)
+        given = {name: getattr(parsed_args, name) for name in asked}
+        query = {name: value for name, value in given.items() if value is not None}
+        if parsed_args.provider is not None:
+            query["provider"] = insight.provider_uuid(self.app, parsed_args.provider)
+        if parsed_args.server is None:
+            told = self._ask(query)
+        else:
+            told = self._ask_of_server(parsed_args.server, query)
         writes = text.WordedColumn(told["writes"], text.word_writes)
         return ("writes", "next"), (writes, told["next"])
 
-    def _ask(self, query: Sequence[tuple[str, str]]) -> Any:
-        return insight.get(self.app, "/-/history", query)
+    def _ask(self, query: Mapping[str, Any]) -> Any:
+        return insight.get(self.app, "/-/history", list(query.items()))
 
-    def _ask_of_server(
-        self, parsed_args: argparse.Namespace, query: Sequence[tuple[str, str]]
-    ) -> Any:
-        """Return the newest writes of a server and of its migrations together."""
-        if parsed_args.consumer or parsed_args.marker:
-            raise exceptions.CommandError("--server does not go with --consumer and --marker.")
+    def _ask_of_server(self, server: str, query: dict[str, Any]) -> Any:
+        """Return the newest writes of a server and of its migrations together.
+
+        Each consumer has pages of its own. The writes of one moment stay together, so that the next page
+        goes on before that moment, which is its marker.
+        """
+        if "consumer" in query:
+            raise exceptions.CommandError("--server does not go with --consumer.")
+        if "marker" in query:
+            query["until"] = _read_moment(query.pop("marker"))
         with nova_steps.failures_as_command_errors():
-            moves = nova_steps.nova_of(self.app).migrations_of(parsed_args.server)
-        consumers = [parsed_args.server, *(move["uuid"] for move in moves if move["uuid"])]
-        found = [
-            write
-            for uuid in consumers
-            for write in self._ask([*query, ("consumer", uuid)])["writes"]
-        ]
-        found.sort(key=lambda write: str(write["at"]), reverse=True)
-        return {"writes": found[: parsed_args.limit], "next": None}
+            moves = nova_steps.nova_of(self.app).migrations_of(server)
+        consumers = dict.fromkeys([server, *(move["uuid"] for move in moves if move["uuid"])])
+        walks = [self._walk({**query, "consumer": uuid}) for uuid in consumers]
+        shown: list[Any] = []
+        for write in heapq.merge(*walks, key=_moment_of, reverse=True):
+            if len(shown) >= query["limit"] and _moment_of(write) != _moment_of(shown[-1]):
+                return {"writes": shown, "next": _moment_of(shown[-1])}
+            shown.append(write)
+        return {"writes": shown, "next": None}
+
+    def _walk(self, query: dict[str, Any]) -> Iterator[Any]:
+        """Yield the writes of a consumer, newest first; a page is asked for once it is needed."""
+        while True:
+            page = self._ask(query)
+            yield from page["writes"]
+            if page["next"] is None:
+                return
+            query["marker"] = page["next"]
+
+
+def _moment_of(write: Mapping[str, Any]) -> str:
+    """Return the time of a write, which sorts as text: all have the same form."""
+    return str(write["at"])
+
+
+def _read_moment(marker: str) -> str:
+    """Return the moment before which a page of a server goes on."""
+    try:
+        datetime.fromisoformat(marker)
+    except ValueError:
+        raise exceptions.CommandError(
+            f"--marker {marker}: with --server it is the `next` of an answer to --server."
+        ) from None
+    return marker

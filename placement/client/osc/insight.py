@@ -8,28 +8,41 @@ from uuid import UUID
 
 from osc_lib import exceptions
 
+from placement.client.argument_types import trait_names
+from placement.client.osc import text
+from placement.client.sending import require_names
+
 NEWEST = "1.39"
 TOO_OLD = 10
 """Minor versions below this have no searches; the default of osc-placement is 1.0."""
 
 
 def add_avoid_option(parser: argparse.ArgumentParser) -> None:
-    """Add --avoid: other traits than those of the service, an empty one for none."""
+    """Add ``--avoid``: other traits than those of the service, an empty one for none."""
     parser.add_argument(
         "--avoid",
         metavar="<trait>",
-        type=lambda given: [name for name in given.split(",") if name],
-        help="Hosts with one of these traits, between commas, take nothing new; empty for no trait. Default: "
-        "those that the service names, such as COMPUTE_STATUS_DISABLED.",
+        action="extend",
+        type=trait_names,
+        help="A tree whose root has this trait takes nothing new. Several between commas; may be repeated. "
+        "Empty, as in --avoid '': no tree is avoided. Default: the traits that the service names, such as "
+        "COMPUTE_STATUS_DISABLED.",
     )
 
 
-def show_avoided(shown: dict[str, Any], trees: int, of_these: int | None = None) -> None:
-    """Add how many trees take nothing new, if there are any, and how much of the answer is there."""
+def show_avoided(shown: dict[str, Any], trees: int, avoid: Sequence[str] | None) -> None:
+    """Add how many trees took nothing new.
+
+    :param avoid: the traits that were named: that none of them avoids anything is told too.
+    """
+    if trees or avoid:
+        shown["avoided"] = text.WordedColumn(trees, text.word_avoided)
+
+
+def show_part_in_avoided(shown: dict[str, Any], trees: int, part: int) -> None:
+    """Add how much of an answer is in trees that take nothing new elsewhere, if there are any."""
     if trees:
-        shown["avoided"] = trees
-    if trees and of_these is not None:
-        shown["of these in avoided"] = of_these
+        shown |= {"avoided": trees, "of these in avoided": part}
 
 
 def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:
@@ -45,11 +58,13 @@ def post(app: Any, path: str, body: Any) -> Any:
 def consumer_generation(app: Any, uuid: str) -> int:
     """Return the generation of a consumer, 0 if it holds nothing."""
     url = f"/allocations/{quote(uuid)}"
+    require_names(url)
     told = app.client_manager.placement.request("GET", url, version=NEWEST).json()
     return int(told.get("consumer_generation", 0))
 
 
 def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
+    require_names(url)
     client = app.client_manager.placement
     version = str(client.api_version)
     minor = version.partition(".")[2]
@@ -59,12 +74,21 @@ def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
 
 
 def provider_uuid(app: Any, given: str) -> str:
-    """Return the uuid of the provider with this uuid or name."""
+    """Return the uuid of the one provider with this uuid or name.
+
+    :raises CommandError: the name is empty, or none or several have it
+    """
+    if not given.strip():
+        raise exceptions.CommandError("An empty name or uuid selects no resource provider.")
     try:
         return str(UUID(given))
     except ValueError:
         pass
-    found = _ask(app, "GET", f"/resource_providers?name={quote(given)}")["resource_providers"]
+    found = _ask(app, "GET", f"/resource_providers?name={quote(given, safe='')}")["resource_providers"]
     if not found:
         raise exceptions.CommandError(f"No resource provider named {given}.")
+    if len(found) > 1:
+        raise exceptions.CommandError(
+            f"{len(found)} resource providers were found by the name {given}: give the uuid."
+        )
     return str(found[0]["uuid"])

@@ -9,7 +9,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from placement.client.argument_types import number, whole_number
+from placement.client.argument_types import non_empty, number, whole_number
 from placement.client.moving import PlanAround
 from placement.client.osc import insight, nova_steps, text
 from placement.client.plans import MadePlan, NoPlanFound, PlansClient, Step, consumer_of
@@ -17,6 +17,9 @@ from placement.client.provider_names import ProviderNames
 from placement.printable import escape_unprintable
 
 REMOVED = "(removed)"
+
+MOST_COST = 1_000_000
+"""The service takes no greater cost of a step."""
 
 
 class CreatePlan(command.Lister):
@@ -73,7 +76,7 @@ class CreatePlan(command.Lister):
             told = insight.post(self.app, "/-/plans", make_body(self.app, parsed_args))
         except exceptions.Conflict as refused:
             raise exceptions.CommandError("\n".join(_explain_refusal(refused))) from refused
-        print(word_plan(told), file=sys.stderr)
+        print(word_plan({**told, "avoid": parsed_args.avoid}), file=sys.stderr)
         names = ProviderNames(nova_steps.placement_adapter(self.app))
         return _list_steps(told["steps"], names, parsed_args.formatter)
 
@@ -125,12 +128,14 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
     goal.add_argument(
         "--place",
         metavar="<query>",
+        type=non_empty,
         help="This is to fit: a query string, such as 'resources=VCPU:8&required=HW_CPU_X86_AVX2'.",
     )
     goal.add_argument(
         "--empty",
         metavar="<provider>",
         action="append",
+        type=non_empty,
         help="The tree of this provider, uuid or name, is to be empty. May be repeated.",
     )
     goal.add_argument(
@@ -143,6 +148,7 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
         "--keep",
         metavar="<group>",
         action="append",
+        type=non_empty,
         help="The rule of this group of consumers is to hold again. May be repeated.",
     )
     parser.add_argument(
@@ -160,6 +166,7 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
         "--of",
         metavar="<uuid>",
         action="append",
+        type=non_empty,
         help="One of those to choose from: a provider or an aggregate. May be repeated. Default: all.",
     )
 
@@ -171,27 +178,24 @@ def add_permission_options(parser: argparse.ArgumentParser) -> None:
         ("--remove-type", "Consumers of this type may be removed. Default: none."),
         ("--remove-project", "Consumers of this project may be removed. Default: none."),
         ("--except", "This consumer stays as it is."),
-        (
-            "--avoid",
-            "A tree whose root has this trait takes nothing. Default: those of the service, such as"
-            " COMPUTE_STATUS_DISABLED.",
-        ),
     ):
-        what = {"--except": "consumer", "--avoid": "trait"}.get(option, option.rpartition("-")[2])
+        what = "consumer" if option == "--except" else option.rpartition("-")[2]
         parser.add_argument(
             option,
             metavar=f"<{what}>",
             dest=option.strip("-").replace("-", "_") + "s",
             action="append",
+            type=non_empty,
             help=f"{words} May be repeated.",
         )
+    insight.add_avoid_option(parser)
     parser.add_argument("--most", metavar="<number>", type=whole_number(1), help="The most steps.")
     for name, default in (("move", 1), ("remove", 10)):
         parser.add_argument(
             f"--{name}-cost",
             metavar="<number>",
-            type=number(),
-            help=f"What each {name} costs. Default: {default}.",
+            type=number(0, MOST_COST, is_above=True),
+            help=f"What each {name} costs, above 0 and at most {MOST_COST:,}. Default: {default}.",
         )
 
 
@@ -201,7 +205,7 @@ def make_body(app: Any, parsed_args: argparse.Namespace) -> dict[str, Any]:
         "consumer_types": parsed_args.move_types,
         "except": parsed_args.excepts,
         "most": parsed_args.most,
-        "avoid": parsed_args.avoids,
+        "avoid": parsed_args.avoid,
     }
     remove = {
         "consumer_types": parsed_args.remove_types,
@@ -243,10 +247,15 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def word_plan(told: Mapping[str, Any]) -> str:
-    """Return in a few sentences what is known of a plan."""
+    """Return in a few sentences what is known of a plan.
+
+    :param told: as the service answers, and ``avoid``: the traits that were named.
+    """
+    avoided = told.get("avoided", 0)
+    about_avoided = [text.say_avoided(avoided)] if avoided or told.get("avoid") else []
     count = len(told["steps"])
     if not count:
-        return "It holds already: nothing must move or go."
+        return "\n".join(["It holds already: nothing must move or go.", *about_avoided])
     certain = "no plan costs less"
     if not told["minimal"]:
         certain += f" than {told['lower_bound']:g}"
@@ -257,7 +266,7 @@ def word_plan(told: Mapping[str, Any]) -> str:
         lines.append(f"Empty then: {escape_unprintable(', '.join(told['emptied']))}")
     if "hold" in told:
         lines.append(f"The destinations are held until {told['hold']['expires_at']}.")
-    return "\n".join(lines)
+    return "\n".join([*lines, *about_avoided])
 
 
 def word_stays(stays: Mapping[str, str]) -> list[str]:
@@ -277,8 +286,8 @@ def refusals_explained(around: PlanAround) -> Iterator[None]:
     try:
         yield
     except NoPlanFound as none:
-        lines = [none.error, *word_stays(around.stays)]
-        lines += _word_obstacles(none.groups, none.homeless, none.explanation)
+        lines = [none.sentence, *word_stays(around.stays)]
+        lines += _word_obstacles(vars(none))
         raise exceptions.CommandError("\n".join(lines)) from none
 
 
@@ -287,19 +296,16 @@ def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
     yield str(refused.message)
     response = getattr(refused.__cause__, "response", None)
     error = {} if response is None else response.json()["errors"][0]
-    yield from _word_obstacles(
-        error.get("groups", ()), error.get("homeless", ()), error.get("explanation")
-    )
+    yield from _word_obstacles(error)
 
 
-def _word_obstacles(
-    groups: Sequence[str],
-    homeless: Sequence[Mapping[str, Any]],
-    explanation: Mapping[str, Any] | None,
-) -> Iterator[str]:
-    if groups:
-        yield f"In the way were the rules of: {escape_unprintable(', '.join(groups))}"
-    if homeless:
-        yield f"Cannot leave:\n{text.word_consumers(homeless)}"
-    if explanation is not None:
-        yield text.word_steps(explanation["steps"])
+def _word_obstacles(error: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the document of a refusal names."""
+    if error.get("groups"):
+        yield f"In the way were the rules of: {escape_unprintable(', '.join(error['groups']))}"
+    if error.get("avoided"):
+        yield text.say_avoided(error["avoided"])
+    if error.get("homeless"):
+        yield f"Cannot leave:\n{text.word_consumers(error['homeless'])}"
+    if error.get("explanation") is not None:
+        yield text.word_steps(error["explanation"]["steps"])

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from osc_lib.command import command
 
+from placement.client.argument_types import non_empty
 from placement.client.osc import candidates, insight, text
 from placement.printable import escape_unprintable
 
@@ -27,7 +28,10 @@ class ShowResourceProviderTree(command.Lister):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument(
-            "uuid", metavar="<uuid>", help="Any provider of the tree: uuid or name."
+            "uuid",
+            metavar="<uuid>",
+            type=non_empty,
+            help="Any provider of the tree: uuid or name.",
         )
         return parser
 
@@ -97,7 +101,10 @@ class CheckResourceProviderDrain(command.ShowOne):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument(
-            "uuid", metavar="<uuid>", help="Any provider of the tree: uuid or name."
+            "uuid",
+            metavar="<uuid>",
+            type=non_empty,
+            help="Any provider of the tree: uuid or name.",
         )
         candidates.add_query_options(parser)
         insight.add_avoid_option(parser)
@@ -116,7 +123,7 @@ class CheckResourceProviderDrain(command.ShowOne):
             "homeless": text.WordedColumn(told["homeless"], text.word_consumers),
             "complete": told["complete"] and (not asked or are_counted_whole(told)),
         }
-        insight.show_avoided(shown, told.get("avoided", 0))
+        insight.show_avoided(shown, told.get("avoided", 0), parsed_args.avoid)
         if asked:
             for side in ("before", "after"):
                 shown[f"fits {side}"] = text.CountColumn(told[side]["capacity"])

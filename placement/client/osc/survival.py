@@ -41,6 +41,6 @@ class ShowPlacementSurvival(command.ShowOne):
         shown: dict[str, Any] = {
             name: told[name] for name in ("places", "tried", "survivable", "complete")
         }
-        insight.show_avoided(shown, told.get("avoided", 0))
+        insight.show_avoided(shown, told.get("avoided", 0), parsed_args.avoid)
         shown["lost"] = text.WordedColumn(told["lost"], text.word_losses)
         return tuple(shown), tuple(shown.values())

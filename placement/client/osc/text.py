@@ -148,6 +148,29 @@ def word_amounts(told: Mapping[str, Any]) -> str:
     return _wrap(f"{name}: {amount}" for name, amount in told.items())
 
 
+def word_avoided(trees: int) -> str:
+    """Return how many trees took nothing new, and why."""
+    return _wrap([say_avoided(trees)])
+
+
+def say_avoided(trees: int) -> str:
+    """Return the same as a sentence on one line."""
+    if not trees:
+        return "No tree has one of the traits of `avoid`."
+    which, has = ("1 tree", "it has") if trees == 1 else (f"{trees} trees", "they have")
+    return f"{which} took nothing new, since {has} one of the traits of `avoid`."
+
+
+def _name_consumer(told: Mapping[str, Any]) -> str:
+    """Return the uuid of a consumer, with its type and project as far as they are known."""
+    kind = f" ({told['type']})" if told.get("type") else ""
+    return f"{told['uuid']}{kind}{_of_project(told['project'])}"
+
+
+def _of_project(project: str | None) -> str:
+    return f" of project {project}" if project else ""
+
+
 def word_consumers(told: Iterable[Mapping[str, Any]]) -> str:
     """Return consumers with what they hold."""
     lines = []
@@ -157,7 +180,7 @@ def word_consumers(told: Iterable[Mapping[str, Any]]) -> str:
             for name, amount in amounts_of.items():
                 held[name] = held.get(name, 0) + amount
         words = ", ".join(f"{name}={amount}" for name, amount in held.items())
-        line = f"{each['uuid']} ({each['type']} of project {each['project']}): {words}"
+        line = f"{_name_consumer(each)}: {words}"
         groups = each.get("groups")
         lines.append(f"{line}; kept out by {', '.join(groups)}" if groups else line)
     return _wrap(lines or ["none"])
@@ -181,7 +204,7 @@ def word_losses(told: Iterable[Mapping[str, Any]]) -> str:
         for consumer in each["homeless"]:
             subject = consumer["stopped"]["subject"] or ", ".join(consumer.get("groups", ()))
             why = f"{consumer['stopped']['why']} {subject}".strip()
-            lines.append(f"- {consumer['uuid']} of project {consumer['project']}: {why}")
+            lines.append(f"- {consumer['uuid']}{_of_project(consumer['project'])}: {why}")
     return _wrap(lines or ["none"])
 
 
@@ -203,12 +226,12 @@ def word_writes(told: Iterable[Mapping[str, Any]]) -> str:
         lines.append(" ".join(filter(None, (moment, each["method"], each["route"]))))
         by = each["by"]
         if by["user_id"]:
-            lines.append(f"- by {by['user_id']} of project {by['project_id']}")
+            lines.append(f"- by {by['user_id']}{_of_project(by['project_id'])}")
         if each["request_id"]:
             lines.append(f"- {' for '.join(filter(None, _request_ids(each)))}")
         if each["consumer_uuid"]:
             owner = (each["after"] or each["before"])["project_id"]
-            lines.append(f"- consumer {each['consumer_uuid']} of project {owner}")
+            lines.append(f"- consumer {each['consumer_uuid']}{_of_project(owner)}")
         if each["provider_uuid"]:
             lines.append(f"- provider {each['provider_uuid']}")
         lines += [f"- {change}" for change in _word_changes(each)]

@@ -126,6 +126,7 @@ def check_trees(shell: Shell) -> None:
         ("host-1-node", 0, 0.0),
     ]
     assert "No resource provider named nobody" in shell.fail(f"{command} nobody")
+    assert "must not be empty" in shell.fail(f"{command} ''")
 
 
 def check_drains(shell: Shell) -> None:
@@ -202,6 +203,8 @@ def check_plans(shell: Shell) -> None:
     assert f"Cannot leave:\n{SERVER}" in shell.fail(f"{create} --empty host-1")
     for line in ("--keep web --times 2", "--empty host-1 --of host-2", "--keep web --empty host-1"):
         assert "--" in shell.fail(f"{create} {line}")
+    assert "must not be empty" in shell.fail(f"{create} --empty ''")
+    assert "is no name of a trait" in shell.fail(f"{create} --empty host-1 --avoid host-2")
     shell.run(f"openstack resource provider allocation delete {SMALL}")
     claim = "openstack placement claim create --project-id p --user-id u --resource VCPU=1"
     (claimed,) = shell.ask(f"{claim} --apart kept")
