@@ -672,17 +672,6 @@ def test_a_damaged_token_is_400(place: Service, damage: str) -> None:
         assert (answer.status, answer.json["errors"][0]["field"]) == (400, "since")
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["/-/changes?since={0}&since={0}", "/-/changes?limit=100&limit=200", "/-/history?limit=1&limit=1"],
-)
-def test_what_is_given_twice_is_400(query: str) -> None:
-    with running(insight__enabled=True, insight__history_days=1.0) as service:
-        answer = service.send("GET", query.format(token(service)))
-        assert answer.status == 400
-        assert "is given twice" in answer.detail
-
-
 @pytest.mark.parametrize("number", [0, 1, 63, 64, 65])
 def test_the_log_may_have_any_number_of_rows(place: Service, number: int) -> None:
     """Where it is not whole, no token is known; the scrub makes it whole."""
