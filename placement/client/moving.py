@@ -9,11 +9,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from placement.client import exceptions as exc
 from placement.client.plans import MadePlan, NoPlanFound, PlanFailed, PlansClient, Step, consumer_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PLANS = 10
 """How often a run plans at most; the last plan of a run that ends well has no steps."""
@@ -26,6 +30,9 @@ EXCEPT_MOST = 10_000
 
 REFUSALS = 2
 """A consumer that was refused so often stays where it is."""
+
+
+TOLD_TO_STOP = "it was told to stop; run it again to go on"
 
 
 class MoveRefused(exc.PlacementClientError):
@@ -186,7 +193,7 @@ def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[se
 
 
 class Watcher:
-    """Is told what a run does. This one says nothing."""
+    """Is told what a run does, by the thread that calls ``carry_out``. This one says nothing."""
 
     def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
         """A plan was made; it may be the last one, without steps."""
@@ -196,6 +203,9 @@ class Watcher:
 
     def tell_end(self, step: Step, failure: exc.PlacementClientError | None) -> None:
         """A step is done, or it was refused."""
+
+    def tell_stopping(self) -> None:
+        """No more steps begin, and the run waits for what is under way."""
 
 
 class PlanRun:
@@ -219,13 +229,21 @@ class PlanRun:
         self.around = PlanAround(plans, mover)
         self._mover, self._root_of, self._parallel = mover, root_of, parallel
         self._watcher = watcher or Watcher()
-        self._stopping, self._leaving = threading.Event(), threading.Event()
+        self._stopping, self._leaving = False, threading.Event()
+        # What has ended; None for each call of stop. A handler of signals may put into such a queue while
+        # its own thread does.
+        self._told: SimpleQueue[Future[Any] | None] = SimpleQueue()
+        self._stops = 0
         self._done: list[Step] = []
         self._under_way: list[str] = []
 
     def stop(self) -> None:
-        """Begin no more steps; called a second time, leave those that are under way. From any thread."""
-        (self._leaving if self._stopping.is_set() else self._stopping).set()
+        """Begin no more steps; called a second time, leave what is under way, whoever does not answer.
+
+        From any thread, and from a handler of signals.
+        """
+        self._stopping = True
+        self._told.put(None)
 
     def carry_out(
         self,
@@ -247,8 +265,8 @@ class PlanRun:
                 return self._done
             failures, left = self._take(plan.steps)
             last = "; ".join(map(str, failures))
-            if self._stopping.is_set():
-                raise self._make_stop("it was told to stop; run it again to go on", left)
+            if self._stopping:
+                raise self._make_stop(TOLD_TO_STOP, left)
             refusals.update(failure.consumer_uuid for failure in failures)
         raise self._make_stop(f"{PLANS} plans did not reach the goal. {last}".strip(), left)
 
@@ -260,8 +278,11 @@ class PlanRun:
         left: Sequence[Step],
         last: str,
     ) -> MadePlan:
+        planning = self._begin(self.around.make, goal, may, cost)
+        if self._wait_for_one() is None:
+            raise self._make_stop(TOLD_TO_STOP, left)
         try:
-            return self.around.make(goal, may, cost)
+            return planning.result()
         except exc.PlacementClientError as error:
             if not self._done and not last:
                 raise
@@ -278,42 +299,68 @@ class PlanRun:
         waiting, done = list(range(len(steps))), set[int]()
         running: dict[Future[None], int] = {}
         failures: list[exc.PlacementClientError] = []
-        with ThreadPoolExecutor(self._parallel) as pool:
-            while True:
-                ready = [each for each in waiting if waits_for[each] <= done]
-                if failures or self._stopping.is_set():
-                    ready = []
-                for number in ready[: self._parallel - len(running)]:
-                    waiting.remove(number)
-                    self._watcher.tell_beginning(steps[number])
-                    running[pool.submit(self._mover.carry_out, steps[number], self._pause)] = number
-                if not running:
-                    break
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    number = running.pop(future)
-                    failure = self._read(future, steps[number])
-                    if failure is None:
-                        done.add(number)
-                        self._done.append(steps[number])
-                    else:
-                        failures.append(failure)
-                    self._watcher.tell_end(steps[number], failure)
+        while True:
+            ready = [each for each in waiting if waits_for[each] <= done]
+            if failures or self._stopping:
+                ready = []
+            for number in ready[: self._parallel - len(running)]:
+                waiting.remove(number)
+                self._watcher.tell_beginning(steps[number])
+                running[self._begin(self._mover.carry_out, steps[number], self._pause)] = number
+            if not running:
+                break
+            ended = self._wait_for_one()
+            if ended is None:
+                self._under_way += [consumer_of(steps[number]) for number in running.values()]
+                break
+            number = running.pop(ended)
+            failure = _read_failure(ended, steps[number])
+            if failure is None:
+                done.add(number)
+                self._done.append(steps[number])
+            else:
+                failures.append(failure)
+            self._watcher.tell_end(steps[number], failure)
         return failures, [step for number, step in enumerate(steps) if number not in done]
 
-    def _read(self, future: Future[None], step: Step) -> exc.PlacementClientError | None:
-        """Return why a step failed; None if it did not."""
-        try:
-            future.result()
-        except exc.PlacementClientError as error:
-            error.consumer_uuid = error.consumer_uuid or consumer_of(step)
-            if isinstance(error, RunAbandoned):
-                self._under_way.append(error.consumer_uuid)
-            return error
-        return None
+    def _begin(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Do something in a thread of its own, at whose end nobody has to wait for it."""
+        future: Future[T] = Future()
+
+        def do() -> None:
+            try:
+                future.set_result(work(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+            self._told.put(future)
+
+        # A thread of a pool would keep the process until whoever is asked there answers.
+        threading.Thread(target=do, daemon=True).start()
+        return future
+
+    def _wait_for_one(self) -> Future[Any] | None:
+        """Return the next that has ended; None if the run is left."""
+        while (ended := self._told.get()) is None:
+            self._stops += 1
+            if self._stops > 1:
+                self._leaving.set()
+                return None
+            self._watcher.tell_stopping()
+        return ended
 
     def _pause(self, seconds: float) -> None:
         if self._leaving.wait(seconds):
             raise RunAbandoned("it goes on, and nobody waits for it")
+
+
+def _read_failure(ended: Future[None], step: Step) -> exc.PlacementClientError | None:
+    """Return why a step failed; None if it did not."""
+    try:
+        ended.result()
+    except exc.PlacementClientError as error:
+        error.consumer_uuid = error.consumer_uuid or consumer_of(step)
+        return error
+    return None
 
 
 def _leave_refused(

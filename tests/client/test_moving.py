@@ -223,6 +223,32 @@ def test_a_second_stop_leaves_what_is_under_way(
         run._pause(ENDS_S)
 
 
+def test_a_second_stop_leaves_a_mover_that_does_not_answer(
+    plans: PlansClient, mover: FakeMover, http: adapter.Adapter, rack: Rack
+) -> None:
+    """Also one that is asked for what there is: nothing begins, and the caller goes on at once."""
+    over = threading.Event()
+
+    def say_nothing(*_: object) -> None:
+        run.stop()
+        run.stop()
+        over.wait(ENDS_S)
+
+    run = run_of(plans, mover, http)
+    mover.before = say_nothing
+    with pytest.raises(RunStopped, match="told to stop") as stopped:
+        run.carry_out(rack.goal)
+    assert stopped.value.under_way == [consumer_of(stopped.value.left[0])]
+    assert mover.moved == []
+
+    run = run_of(plans, mover, http)
+    mover.look = say_nothing  # type: ignore[method-assign]
+    with pytest.raises(RunStopped, match="told to stop") as stopped:
+        run.carry_out(rack.goal)
+    assert (stopped.value.done, stopped.value.left, stopped.value.under_way) == ([], (), [])
+    over.set()
+
+
 def test_steps_without_an_order_run_at_once(
     plans: PlansClient, mover: FakeMover, http: adapter.Adapter, rack: Rack
 ) -> None:

@@ -73,7 +73,7 @@ class RunPlan(command.Command):
                     for step in plan.steps:
                         print(_word_step(mover, step))
                     return
-                with _stopped_by_signal(run, bar):
+                with _stopped_by_signal(run):
                     try:
                         done = run.carry_out(*wanted)
                     except RunStopped as stopped:
@@ -82,14 +82,12 @@ class RunPlan(command.Command):
 
 
 @contextmanager
-def _stopped_by_signal(run: PlanRun, bar: Bar) -> Iterator[None]:
-    """Stop the run at Ctrl-C, instead of ending in the middle of a step."""
+def _stopped_by_signal(run: PlanRun) -> Iterator[None]:
+    """Stop the run at Ctrl-C, instead of ending in the middle of a step.
 
-    def stop(*_: object) -> None:
-        bar.print("Stopping: no more steps begin. Ctrl-C again does not wait for those under way.")
-        run.stop()
-
-    before = signal.signal(signal.SIGINT, stop)
+    Nothing is printed by the handler: it may have come in the middle of a line.
+    """
+    before = signal.signal(signal.SIGINT, lambda *_: run.stop())
     try:
         yield
     finally:
@@ -123,6 +121,11 @@ class _Printer(Watcher):
             else str(failure)
         )
         self._bar.show(consumer_of(step), self._done, self._total)
+
+    def tell_stopping(self) -> None:
+        self._bar.print(
+            "Stopping: no more steps begin. Ctrl-C again does not wait for those under way."
+        )
 
 
 def _word_step(mover: NovaMover, step: Step) -> str:
