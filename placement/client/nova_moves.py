@@ -43,13 +43,16 @@ WAYS = {
 }
 """By the state of a server."""
 
+CONFIRM = "openstack server resize confirm {server}, or openstack server resize revert {server}"
+"""What an operator does about a server that was resized or migrated cold. Both commands take both."""
+
 OBSTACLES = {
     "ERROR": "it is in the state ERROR: reset or delete it",
     "RESCUE": "it is rescued: unrescue it first",
     "SOFT_DELETED": "it is deleted, and can still be restored",
     "SUSPENDED": "it is suspended: resume it first",
     "UNKNOWN": "its cell does not answer",
-    "VERIFY_RESIZE": "its resize or migration is not confirmed: confirm or revert it first",
+    "VERIFY_RESIZE": f"its resize or migration is not confirmed: {CONFIRM}",
 }
 """Why a server cannot move, by its state."""
 
@@ -168,7 +171,12 @@ class NovaMover:
 def _explain_migration(consumer: NovaConsumer) -> str | None:
     if consumer.server is None:
         return None
-    return f"it is a migration of server {consumer.server}, {consumer.state}: it ends when that is over"
+    known = f"it is a migration of server {consumer.server}, {consumer.state}"
+    # A run that was killed may have left it, but Nova shows the same of a migration of an operator, who may
+    # want to revert it, which ends with the confirmation.
+    if consumer.state == "finished":
+        return f"{known} and not confirmed: {CONFIRM.format(server=consumer.server)}"
+    return f"{known}: it ends when that is over"
 
 
 def _find_obstacle(consumer: NovaConsumer) -> str | None:
@@ -176,7 +184,7 @@ def _find_obstacle(consumer: NovaConsumer) -> str | None:
     if consumer.server is not None:
         return _explain_migration(consumer)
     if consumer.state in OBSTACLES:
-        return OBSTACLES[consumer.state]
+        return OBSTACLES[consumer.state].format(server=consumer.uuid)
     if consumer.nodes is None:
         return f"something is under way: {consumer.task or consumer.state}"
     return None if consumer.state in WAYS else f"it is in the state {consumer.state}"

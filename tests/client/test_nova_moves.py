@@ -137,7 +137,8 @@ def test_what_cannot_move_stays_and_is_named(cloud: Cloud, status: str) -> None:
         "REBUILD": "it is in the state REBUILD",
         "BUILD": "something is under way",
     }
-    assert around.stays[server].startswith(OBSTACLES.get(status) or expected[status])
+    why = OBSTACLES.get(status, "").format(server=server) or expected[status]
+    assert around.stays[server].startswith(why)
 
 
 def test_the_consumer_of_a_resize_that_is_open_stays(cloud: Cloud) -> None:
@@ -157,7 +158,8 @@ def test_the_consumer_of_a_resize_that_is_open_stays(cloud: Cloud) -> None:
     with pytest.raises(NoPlanFound):
         around.make({"empty": {"trees": [cloud.rack.hosts[1]]}})
     assert around.stays[move].startswith(
-        f"it is a migration of server {cloud.rack.servers[0]}, finished"
+        f"it is a migration of server {cloud.rack.servers[0]}, finished and not confirmed: "
+        f"openstack server resize confirm {cloud.rack.servers[0]}"
     )
 
 

@@ -27,7 +27,7 @@ from tests.support.both_services import Both
 from tests.support.following import mirror_of, require_equal
 from tests.support.following import update as follow
 from tests.support.processes import ENDS_S
-from tests.support.service import Service, running
+from tests.support.service import Service
 from tests.support.world import World, new_uuid
 
 CHILD = "1f000000-0000-4000-8000-000000000009"

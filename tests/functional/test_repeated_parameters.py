@@ -1,4 +1,4 @@
-"""Parameters under /-/ that have one value: given twice they are refused, not read by halves (07 section 1)."""
+"""Parameters under /-/ that have one value: given twice they are refused (specification 07 section 1)."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 
-from tests.operations.e2e.test_plan_run import OTHER, SERVER, STOPPED, World, world
+from tests.operations.e2e.test_plan_run import (
+    HOST,
+    OTHER,
+    SERVER,
+    STOPPED,
+    UNKNOWN,
+    World,
+    world,
+)
 from tests.support.commands import Forked
 from tests.support.deployment import PROGRAMS
 from tests.support.processes import ENDS_S, wait_until
@@ -24,6 +32,7 @@ pytestmark = pytest.mark.deploy
 __all__ = ["world"]
 
 RUN = ["placement", "plan", "run", "--empty", "host-1"]
+MIGRATION = UNKNOWN
 STOPPING = "Stopping: no more steps begin."
 
 
@@ -161,6 +170,48 @@ def test_the_second_interrupt_ends_where_nova_is_silent(
         over.set()
     assert "it was told to stop" in said
     assert "Done: 0 steps" in said
+
+
+def test_a_kill_leaves_a_migration_that_somebody_has_to_confirm(
+    world: World, tmp_path: Path
+) -> None:
+    """The next run names it with the command for that, and confirms nothing: it may be an operator's own."""
+    world.shell.run(f"openstack resource provider allocation delete {SERVER}")
+    world.nova.servers[:1] = []
+    migration = {
+        "uuid": MIGRATION,
+        "instance_uuid": STOPPED,
+        "migration_type": "migration",
+        "status": "finished",
+        "source_node": "host-1",
+        "dest_node": "host-2",
+    }
+
+    def hold_the_source(server: dict[str, Any]) -> None:
+        """Do what Nova does; the command is killed before it has the answer."""
+        world.claim(MIGRATION, HOST)
+        world.nova.migrations.append(migration)
+        command.process.kill()
+
+    world.nova.when_acted = hold_the_source
+    with Command(world, tmp_path) as command:
+        assert command.process.wait(ENDS_S) == -signal.SIGKILL
+
+    run = " ".join(["openstack", *RUN])
+    for said in (world.shell.fail(run), world.shell.fail(run.replace("host-1", "host-2"))):
+        (confirm,) = set(re.findall(r"openstack server resize confirm [-0-9a-f]{36}", said))
+        assert f"openstack server resize revert {STOPPED}" in said
+        assert "Stays: " in said
+    assert [action for _, action, _ in world.nova.actions] == ["migrate"]
+
+    def free_the_source(server: dict[str, Any]) -> None:
+        world.nova.migrations[0]["status"] = "confirmed"
+        assert world.site.send("DELETE", f"/allocations/{MIGRATION}").status == 204
+
+    world.nova.when_acted = free_the_source
+    world.shell.run(confirm)
+    assert [action for _, action, _ in world.nova.actions] == ["migrate", "confirmResize"]
+    assert "Done: 0 steps, and the goal holds." in world.shell.run(run)
 
 
 def test_a_bar_on_a_terminal_and_lines_elsewhere(world: World, tmp_path: Path) -> None:
