@@ -31,7 +31,6 @@ EXCEPT_MOST = 10_000
 REFUSALS = 2
 """A consumer that was refused so often stays where it is."""
 
-
 TOLD_TO_STOP = "it was told to stop; run it again to go on"
 
 
@@ -238,7 +237,7 @@ class PlanRun:
         self._under_way: list[str] = []
 
     def stop(self) -> None:
-        """Begin no more steps; called a second time, leave what is under way, whoever does not answer.
+        """Begin no more steps; called a second time, leave what is under way, even if it does not answer.
 
         From any thread, and from a handler of signals.
         """
@@ -259,11 +258,11 @@ class PlanRun:
         left: Sequence[Step] = ()
         last = ""
         for _ in range(PLANS):
-            plan = self._plan(goal, _leave_refused(may, refusals), cost, left, last)
+            plan, waits_for = self._plan(goal, _leave_refused(may, refusals), cost, left, last)
             self._watcher.tell_plan(plan, self.around.stays)
             if not plan.steps:
                 return self._done
-            failures, left = self._take(plan.steps)
+            failures, left = self._take(plan.steps, waits_for)
             last = "; ".join(map(str, failures))
             if self._stopping:
                 raise self._make_stop(TOLD_TO_STOP, left)
@@ -277,8 +276,14 @@ class PlanRun:
         cost: Mapping[str, Any] | None,
         left: Sequence[Step],
         last: str,
-    ) -> MadePlan:
-        planning = self._begin(self.around.make, goal, may, cost)
+    ) -> tuple[MadePlan, list[set[int]]]:
+        """Return a plan, and for each step those that it waits for."""
+
+        def plan() -> tuple[MadePlan, list[set[int]]]:
+            made = self.around.make(goal, may, cost)
+            return made, order_steps(made.steps, self._root_of)
+
+        planning = self._begin(plan)
         if self._wait_for_one() is None:
             raise self._make_stop(TOLD_TO_STOP, left)
         try:
@@ -289,13 +294,14 @@ class PlanRun:
             raise self._make_stop(f"{error} {last}".strip(), left) from error
 
     def _make_stop(self, why: str, left: Sequence[Step]) -> RunStopped:
-        return RunStopped(
-            why, done=self._done, left=left, stays=self.around.stays, under_way=self._under_way
-        )
+        # A plan that was left may still be growing what stays.
+        stays = dict(self.around.stays)
+        return RunStopped(why, done=self._done, left=left, stays=stays, under_way=self._under_way)
 
-    def _take(self, steps: Sequence[Step]) -> tuple[list[exc.PlacementClientError], list[Step]]:
+    def _take(
+        self, steps: Sequence[Step], waits_for: Sequence[set[int]]
+    ) -> tuple[list[exc.PlacementClientError], list[Step]]:
         """Carry out steps until one is refused or the run stops; return the refusals, and what is left."""
-        waits_for = order_steps(steps, self._root_of)
         waiting, done = list(range(len(steps))), set[int]()
         running: dict[Future[None], int] = {}
         failures: list[exc.PlacementClientError] = []
@@ -324,7 +330,7 @@ class PlanRun:
         return failures, [step for number, step in enumerate(steps) if number not in done]
 
     def _begin(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Do something in a thread of its own, at whose end nobody has to wait for it."""
+        """Do something in a thread of its own, which does not keep the process."""
         future: Future[T] = Future()
 
         def do() -> None:
@@ -334,7 +340,7 @@ class PlanRun:
                 future.set_exception(error)
             self._told.put(future)
 
-        # A thread of a pool would keep the process until whoever is asked there answers.
+        # A thread of a pool would keep the process until it has an answer.
         threading.Thread(target=do, daemon=True).start()
         return future
 
