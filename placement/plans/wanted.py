@@ -54,8 +54,8 @@ class Removable:
 class Permission:
     """The consumers that a plan may touch, and where it may bring them.
 
-    ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are. ``not_to``:
-    providers to whose trees nothing moves. ``most``: steps. ``removable``: None for no consumer.
+    ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are.
+    ``not_to``: providers to whose trees nothing moves. ``most``: steps. ``removable``: None for no consumer.
     """
 
     move_types: frozenset[str] | None = None

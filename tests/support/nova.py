@@ -51,6 +51,10 @@ class StandIn:
         self.actions: list[tuple[str, str, Any]] = []
         self.refused_actions: set[str] = set()
         """Of these servers every action is answered with a 400."""
+        self.refused_hosts: set[str] = set()
+        """A move to one of these hosts is answered with a 400."""
+        self.failing_hosts: set[str] = set()
+        """A move to one of these hosts is taken, and the server stays where it was."""
         self.url = ""
 
     def answer(self, path: str, query: dict[str, str], minor: int) -> dict[str, Any] | None:
@@ -91,15 +95,16 @@ class StandIn:
         if server is None:
             return 404
         self.actions.append((uuid, action, argument))
-        if uuid in self.refused_actions:
+        to = argument["host"] if isinstance(argument, dict) else None
+        if uuid in self.refused_actions or to in self.refused_hosts:
             return 400
         allowed, becomes = ACTIONS[action]
         if server["status"] not in allowed:
             return 409
         server["status"] = becomes or server["status"]
-        if isinstance(argument, dict):
-            (node,) = (node for node, host in self.hosts.items() if host == argument["host"])
-            server[f"{ATTRIBUTE}:host"] = argument["host"]
+        if to is not None and to not in self.failing_hosts:
+            (node,) = (node for node, host in self.hosts.items() if host == to)
+            server[f"{ATTRIBUTE}:host"] = to
             server[f"{ATTRIBUTE}:hypervisor_hostname"] = self.nodes[node]
             self.when_moved(uuid, node)
         self.when_acted(server)

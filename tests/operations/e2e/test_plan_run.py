@@ -120,12 +120,15 @@ def test_what_stays_is_named_and_what_is_refused_is_told(world: World) -> None:
     said = shell.fail(run)
     assert f"Stays: {UNKNOWN}: it is no server and no migration of Nova" in said
     assert "No plan was found" in said
+    assert "host-1 cannot be empty while what stays is there, and nothing was moved" in said
     shell.run(f"openstack resource provider allocation delete {UNKNOWN}")
     world.nova.refused_actions.add(STOPPED)
     said = shell.fail(run)
     assert "No valid host was found" in said
     assert f"Left: {STOPPED}" in said
-    assert "Done: 1 steps" in said
+    assert "Done: 1 step. " in said
+    assert said.count("No valid host was found") == 1
+    assert f"Refused, see above: {STOPPED}" in said
     world.nova.actions.clear()
     for server in world.nova.servers:
         del server["OS-EXT-SRV-ATTR:instance_name"]

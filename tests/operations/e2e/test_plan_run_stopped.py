@@ -58,8 +58,8 @@ class Command:
         self.process.kill()
         self.process.wait()
 
-    def interrupt(self) -> None:
-        self.process.send_signal(signal.SIGINT)
+    def interrupt(self, which: signal.Signals = signal.SIGINT) -> None:
+        self.process.send_signal(which)
 
     def wait_for(self, words: str) -> None:
         wait_until(words, lambda: words in self.said.read_text(), ENDS_S)
@@ -102,13 +102,14 @@ def slow(world: World) -> SlowNova:
     return SlowNova(world)
 
 
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_interrupt_waits_for_the_step_under_way(
-    world: World, slow: SlowNova, tmp_path: Path
+    world: World, slow: SlowNova, tmp_path: Path, which: signal.Signals
 ) -> None:
     """It says what is done and what is left; the same command goes on from there."""
     with Command(world, tmp_path) as command:
         wait_until("a step is under way", lambda: world.nova.actions, ENDS_S)
-        command.interrupt()
+        command.interrupt(which)
         command.wait_for(STOPPING)
         before = slow.asked
         wait_until("it goes on to ask", lambda: slow.asked > before + 1, ENDS_S)
@@ -120,7 +121,7 @@ def test_the_first_interrupt_waits_for_the_step_under_way(
     (left,) = {SERVER, STOPPED} - {moved}
     assert f"1 of 2: {moved} from host-1 to host-2: live migration\n" in said
     assert "it was told to stop; run it again to go on" in said
-    assert "Done: 1 steps. Left of the last plan: 1." in said
+    assert "Done: 1 step. Left of the last plan: 1." in said
     assert f"Left: {left}\n" in said
     assert "under way: " not in said
     assert said.count(STOPPING) == 1
