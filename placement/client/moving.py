@@ -435,4 +435,3 @@ def _read_failure(ended: Future[None], step: Step) -> exc.PlacementClientError |
         error.consumer_uuid = error.consumer_uuid or consumer_of(step)
         return error
     return None
-

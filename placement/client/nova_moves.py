@@ -249,12 +249,9 @@ def _find_obstacle_of_source(sources: set[str], consumer: NovaConsumer) -> str |
     where = ", ".join(sorted(sources - {consumer.node}))
     # Only the source of an evacuation is another node of a server that is well (07 section 8.1).
     if sources <= (consumer.nodes or frozenset()):
-        return (
-            f"it was evacuated from {where}, which keeps its part until nova-compute has started there again"
-        )
-    return (
-        f"it holds something of {where}, and runs on {consumer.node}: see placement-manage audit --from-nova"
-    )
+        return f"it was evacuated from {where}, which keeps its part until nova-compute has started there"
+    audit = "see placement-manage audit --from-nova"
+    return f"it holds something of {where}, and runs on {consumer.node}: {audit}"
 
 
 class _Course:

@@ -20,6 +20,8 @@ from placement.printable import escape_unprintable
 
 PARALLEL_MOST = 32
 
+LEFT_OUT = "Left out: "
+
 ALL_OR_NOTHING = (
     "cannot be empty while what stays is there, and nothing was moved: do for each what is said of it, and "
     "run it again."
@@ -73,7 +75,7 @@ class RunPlan(command.Command):
                 watcher=_Printer(bar, mover),
             )
             with (
-                _goal_named(parsed_args.empty or (), run.around),
+                _refusals_completed(parsed_args.empty or (), run.around),
                 plans.refusals_explained(run.around),
             ):
                 if parsed_args.dry_run:
@@ -86,7 +88,8 @@ class RunPlan(command.Command):
                     try:
                         done = run.carry_out(*wanted)
                     except RunStopped as stopped:
-                        words = [*_word_stop(stopped), *_word_unshelved(mover)]
+                        words = [*_word_stop(stopped), *_word_left_out(run.around)]
+                        words += _word_unshelved(mover)
                         raise exceptions.CommandError("\n".join(words)) from stopped
         for line in _word_unshelved(mover):
             print(line, file=sys.stderr)
@@ -94,15 +97,17 @@ class RunPlan(command.Command):
 
 
 @contextmanager
-def _goal_named(hosts: Sequence[str], around: PlanAround) -> Iterator[None]:
-    """Say in a refusal that hosts are emptied as a whole, or not at all."""
+def _refusals_completed(hosts: Sequence[str], around: PlanAround) -> Iterator[None]:
+    """Say in a refusal what was left out, and that hosts are emptied as a whole, or not at all."""
     try:
         yield
     except exceptions.CommandError as refused:
-        if isinstance(refused.__cause__, NoPlanFound) and hosts and around.stays:
-            why = escape_unprintable(f"{', '.join(hosts)} {ALL_OR_NOTHING}")
-            raise exceptions.CommandError(f"{refused}\n{why}") from refused
-        raise
+        if not isinstance(refused.__cause__, NoPlanFound):
+            raise
+        words = [str(refused), *_word_left_out(around)]
+        if hosts and around.stays:
+            words.append(escape_unprintable(f"{', '.join(hosts)} {ALL_OR_NOTHING}"))
+        raise exceptions.CommandError("\n".join(words)) from refused
 
 
 @contextmanager
@@ -153,7 +158,7 @@ class _Printer(Watcher):
     def tell_left_out(self, why: str) -> None:
         if why not in self._told:
             self._told.add(why)
-            self._print(f"Left out: {why}")
+            self._print(f"{LEFT_OUT}{why}")
 
     def tell_trying_again(self) -> None:
         self._print(
@@ -175,7 +180,9 @@ class _Printer(Watcher):
         self._show(step)
 
     def tell_stopping(self) -> None:
-        self._print("Stopping: no more steps begin. Ctrl-C again does not wait for those under way.")
+        self._print(
+            "Stopping: no more steps begin. Ctrl-C again does not wait for those under way."
+        )
 
     def _print(self, line: str) -> None:
         # A terminal that is gone must not end a run before its steps.
@@ -208,6 +215,10 @@ def _word_stop(stopped: RunStopped) -> list[str]:
     lines += [f"Refused, see above: {uuid}" for uuid in refused]
     lines += [f"May still be under way: {uuid}" for uuid in stopped.under_way]
     return [*lines, *plans.word_stays(stopped.stays)]
+
+
+def _word_left_out(around: PlanAround) -> list[str]:
+    return [escape_unprintable(LEFT_OUT + why) for why in dict(around.left_out).values()]
 
 
 def _word_unshelved(mover: NovaMover) -> list[str]:
