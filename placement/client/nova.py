@@ -35,7 +35,7 @@ class PlaceHidden(Exception):
     """Nova does not show this account on which hosts the servers are."""
 
 
-class Refusal(NamedTuple):
+class RefusedOrder(NamedTuple):
     """What Nova answers to an order that it does not carry out, as text with its status."""
 
     status: int
@@ -148,7 +148,7 @@ class Nova:
 
     def act(
         self, server: str, action: str, argument: Any = None, microversion: str = MICROVERSION
-    ) -> Refusal | None:
+    ) -> RefusedOrder | None:
         """Ask for an action of a server; return why Nova refuses it, None if it does not.
 
         :raises NotAnswered: it may have begun all the same
@@ -157,18 +157,18 @@ class Nova:
             "post", f"/servers/{server}/action", microversion, json={action: argument}
         )
 
-    def delete(self, server: str) -> Refusal | None:
+    def delete(self, server: str) -> RefusedOrder | None:
         """Ask for the end of a server; return why Nova refuses it, None if it does not."""
         return self._order("delete", f"/servers/{server}", MICROVERSION)
 
-    def _order(self, method: str, url: str, microversion: str, **more: Any) -> Refusal | None:
+    def _order(self, method: str, url: str, microversion: str, **more: Any) -> RefusedOrder | None:
         headers = {"Accept": "application/json"}
         answer = send_request(
             self._adapter, method, url, headers=headers, microversion=microversion, **more
         )
         if answer.status_code < 300:
             return None
-        return Refusal(answer.status_code, _word_refusal(answer))
+        return RefusedOrder(answer.status_code, _word_refusal(answer))
 
     def _show(self, path: str, key: str) -> Any:
         answer = self._send(path)

@@ -9,7 +9,7 @@ from typing import Any
 
 from placement.client import exceptions as exc
 from placement.client.moving import MoveRefused, RunAbandoned
-from placement.client.nova import OVER, Nova, NovaConsumer, Refusal
+from placement.client.nova import OVER, Nova, NovaConsumer, RefusedOrder
 from placement.client.plans import Step, consumer_of
 from placement.client.provider_names import ProviderNames
 
@@ -344,7 +344,7 @@ class _Course:
                 self._tried if refusal.status in ABOUT_DESTINATION else None,
             )
 
-    def _require(self, refusal: Refusal | None) -> None:
+    def _require(self, refusal: RefusedOrder | None) -> None:
         if refusal is not None:
             raise self._make_refusal(f"Nova refuses it: {refusal}")
 
