@@ -170,7 +170,7 @@ def show_group(request: Request) -> Response:
 
 def list_holds(request: Request) -> Response:
     """GET /-/holds"""
-    given = request.read_query(schemas.HOLDS)
+    given = request.read_query_once(schemas.HOLDS)
     limit = int(given.get("limit", schemas.DEFAULT_LIMIT))
     marker = given.get("marker")
     found = holding.list_holds(

@@ -9,29 +9,46 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from placement.client import exceptions as exc
 from placement.client.plans import MadePlan, NoPlanFound, PlanFailed, PlansClient, Step, consumer_of
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 PLANS = 10
 """How often a run plans at most; the last plan of a run that ends well has no steps."""
 
-PLANS_AROUND = 20
-"""How often one plan is made anew because it names consumers that cannot move."""
+PLANS_AROUND = 100
+"""How often one plan is made anew because it names what cannot move, or where nothing can go."""
 
 EXCEPT_MOST = 10_000
 """So many consumers the service lets a plan leave where they are."""
 
+NOT_TO_MOST = 1_000
+"""So many trees the service lets a plan leave out as destinations."""
+
 REFUSALS = 2
 """A consumer that was refused so often stays where it is."""
 
+TOLD_TO_STOP = "it was told to stop; run it again to go on"
+
 
 class MoveRefused(exc.PlacementClientError):
-    """A step was not carried out, or not to its end."""
+    """A step was not carried out, or not to its end.
+
+    ``destination``: the root of the tree that it is about, which another destination may avoid; None if it is
+    not about one.
+    """
 
     summary = "Not moved: consumer"
+
+    def __init__(self, error: object = "", **subject: Any) -> None:
+        self.destination: str | None = subject.pop("destination", None)
+        super().__init__(error, **subject)
 
 
 class RunAbandoned(exc.PlacementClientError):
@@ -45,6 +62,7 @@ class RunStopped(exc.PlacementClientError):
 
     ``done``: the steps that were carried out; ``left``: those of the last plan that were not. ``stays``: why
     each of these consumers cannot move. ``under_way``: the consumers that something may still be moving.
+    ``refusals``: those of the last plan that had any; the watcher was told of each. The text has them too.
     """
 
     summary = "The plan is not carried out"
@@ -54,7 +72,11 @@ class RunStopped(exc.PlacementClientError):
         self.left: Sequence[Step] = subject.pop("left")
         self.stays: Mapping[str, str] = subject.pop("stays")
         self.under_way: Sequence[str] = subject.pop("under_way", ())
+        self.refusals: Sequence[exc.PlacementClientError] = subject.pop("refusals", ())
         super().__init__(error, **subject)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, (super().__str__(), *self.refusals)))
 
 
 class StepMover(Protocol):
@@ -67,7 +89,10 @@ class StepMover(Protocol):
         """Return consumers that cannot move, each with the reason, as far as they are known."""
 
     def find_obstacle(self, step: Step) -> str | None:
-        """Return why this step cannot be carried out; None if it can."""
+        """Return why the consumer of this step cannot move; None if it can."""
+
+    def find_obstacle_of_place(self, step: Step) -> str | None:
+        """Return why nothing can go where this step goes; None if something can."""
 
     def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
         """Carry out a step to its end.
@@ -94,6 +119,10 @@ class PlainMover:
         """Every step can be carried out."""
         return None
 
+    def find_obstacle_of_place(self, step: Step) -> str | None:
+        """Every place can be taken."""
+        return None
+
     def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
         """Send the request of one step."""
         try:
@@ -106,11 +135,14 @@ class PlanAround:
     """Makes plans whose steps a mover can carry out.
 
     ``stays``: the consumers that plans would have moved and that cannot move, each with the reason.
+    ``left_out``: the roots of trees to which plans would have moved something and to which nothing can go,
+    each with the reason.
     """
 
     def __init__(self, plans: PlansClient, mover: StepMover) -> None:
         self._plans, self._mover = plans, mover
         self.stays: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
 
     def make(
         self,
@@ -121,46 +153,55 @@ class PlanAround:
         """Look at what there is, and plan; the arguments are those of :meth:`PlansClient.make`.
 
         :raises NoPlanFound: there is no plan without what cannot move; ``stays`` has all that is in its way
-        :raises PlanFailed: too many plans named something that cannot move
+        :raises PlanFailed: too many plans named something that cannot move, or where nothing can go
         """
         self._mover.look()
-        self.stays = {}
-        fixed = [*dict(may or {}).get("move", {}).get("except", ())]
+        self.stays, self.left_out = {}, {}
         unmovable: Mapping[str, str] = {}
+        # Why each consumer cannot go to the last place that a plan had for it.
+        turned_away: dict[str, str] = {}
         for _ in range(PLANS_AROUND):
+            without = leave_out(may, (*self.stays, *unmovable), self.left_out)
             try:
-                plan = self._plans.make(
-                    goal, may=_with_except(may, fixed, self.stays, unmovable), cost=cost
-                )
+                plan = self._plans.make(goal, may=without, cost=cost)
             except NoPlanFound as none:
+                reasons = {**turned_away, **unmovable, **self.stays}
                 homeless = {each["uuid"] for each in none.homeless}
-                self.stays |= {uuid: why for uuid, why in unmovable.items() if uuid in homeless}
+                self.stays |= {uuid: why for uuid, why in reasons.items() if uuid in homeless}
                 raise
-            found = {
-                consumer_of(step): why
-                for step in plan.steps
-                if (why := self._mover.find_obstacle(step))
-            }
-            if not found:
+            moves = [step for step in plan.steps if "remove" not in step]
+            stays = _find_reasons(plan.steps, self._mover.find_obstacle)
+            places = _find_reasons(moves, self._mover.find_obstacle_of_place)
+            if not stays and not places:
                 return plan
-            self.stays |= found
+            self.stays |= {consumer_of(step): why for step, why in stays}
+            self.left_out |= {step["root_provider_uuid"]: why for step, why in places}
+            turned_away |= {consumer_of(step): f"it would go there: {why}" for step, why in places}
             # Only now: most plans name nothing of this, and a cloud may have many.
-            unmovable = unmovable or self._mover.list_unmovable()
-        raise PlanFailed(f"{PLANS_AROUND} plans have each named consumers that cannot move")
+            unmovable = unmovable or (self._mover.list_unmovable() if stays else {})
+        raise PlanFailed(
+            f"{PLANS_AROUND} plans have each named what cannot move, or where nothing can go"
+        )
 
 
-def _with_except(
-    may: Mapping[str, Any] | None,
-    fixed: Sequence[str],
-    stays: Iterable[str],
-    unmovable: Iterable[str],
-) -> dict[str, Any] | None:
-    """Return the permissions without what cannot move: first what a plan has named."""
-    kept = list(dict.fromkeys((*fixed, *stays, *unmovable)))[:EXCEPT_MOST]
-    given = dict(may or {})
-    if kept:
-        given["move"] = {**given.get("move", {}), "except": kept}
-    return given or None
+def _find_reasons(
+    steps: Iterable[Step], find: Callable[[Step], str | None]
+) -> list[tuple[Step, str]]:
+    return [(step, why) for step in steps if (why := find(step)) is not None]
+
+
+def leave_out(
+    may: Mapping[str, Any] | None, consumers: Iterable[str], places: Iterable[str] = ()
+) -> Mapping[str, Any] | None:
+    """Return the permissions without some consumers and destinations; the first ones, up to a bound."""
+    move = dict((may or {}).get("move", {}))
+    for name, more, most in (
+        ("except", consumers, EXCEPT_MOST),
+        ("not_to", places, NOT_TO_MOST),
+    ):
+        if kept := list(dict.fromkeys((*move.get(name, ()), *more)))[:most]:
+            move[name] = kept
+    return {**(may or {}), "move": move} if move else may
 
 
 def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[set[int]]:
@@ -186,16 +227,25 @@ def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[se
 
 
 class Watcher:
-    """Is told what a run does. This one says nothing."""
+    """Is told what a run does, by the thread that calls ``carry_out``. This one says nothing."""
 
     def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
         """A plan was made; it may be the last one, without steps."""
+
+    def tell_left_out(self, why: str) -> None:
+        """Nothing goes to a tree any more. Told before the plan."""
+
+    def tell_trying_again(self) -> None:
+        """There is no plan without the destinations that refused something: they are tried again."""
 
     def tell_beginning(self, step: Step) -> None:
         """A step begins."""
 
     def tell_end(self, step: Step, failure: exc.PlacementClientError | None) -> None:
         """A step is done, or it was refused."""
+
+    def tell_stopping(self) -> None:
+        """No more steps begin, and the run waits for what is under way."""
 
 
 class PlanRun:
@@ -219,13 +269,29 @@ class PlanRun:
         self.around = PlanAround(plans, mover)
         self._mover, self._root_of, self._parallel = mover, root_of, parallel
         self._watcher = watcher or Watcher()
-        self._stopping, self._leaving = threading.Event(), threading.Event()
+        self._stopping, self._leaving = False, threading.Event()
+        # What has ended; None for each call of stop. A handler of signals may put into such a queue while
+        # its own thread does.
+        self._told: SimpleQueue[Future[Any] | None] = SimpleQueue()
+        self._stops = 0
         self._done: list[Step] = []
         self._under_way: list[str] = []
+        self._refusals: list[exc.PlacementClientError] = []
+        # By the root of a tree that refused a consumer: the reason.
+        self._refused_places: dict[str, str] = {}
 
     def stop(self) -> None:
-        """Begin no more steps; called a second time, leave those that are under way. From any thread."""
-        (self._leaving if self._stopping.is_set() else self._stopping).set()
+        """Begin no more steps; called a second time, leave what is under way, even if it does not answer.
+
+        From any thread, and from a handler of signals.
+        """
+        self._stopping = True
+        self._told.put(None)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Tell whether it was told to stop."""
+        return self._stopping
 
     def carry_out(
         self,
@@ -237,20 +303,27 @@ class PlanRun:
 
         :raises RunStopped: it was stopped, there is no plan, or steps were refused too often
         """
-        refusals: Counter[str] = Counter()
+        refused: Counter[str] = Counter()
         left: Sequence[Step] = ()
-        last = ""
         for _ in range(PLANS):
-            plan = self._plan(goal, _leave_refused(may, refusals), cost, left, last)
+            stubborn = [uuid for uuid, times in refused.items() if times >= REFUSALS]
+            plan, waits_for = self._plan(goal, leave_out(may, stubborn), cost, left)
+            for why in self.around.left_out.values():
+                self._watcher.tell_left_out(why)
             self._watcher.tell_plan(plan, self.around.stays)
             if not plan.steps:
                 return self._done
-            failures, left = self._take(plan.steps)
-            last = "; ".join(map(str, failures))
-            if self._stopping.is_set():
-                raise self._make_stop("it was told to stop; run it again to go on", left)
-            refusals.update(failure.consumer_uuid for failure in failures)
-        raise self._make_stop(f"{PLANS} plans did not reach the goal. {last}".strip(), left)
+            failures, left = self._take(plan.steps, waits_for)
+            self._refusals = failures or self._refusals
+            if self._stopping:
+                raise self._make_stop(TOLD_TO_STOP, left)
+            refused.update(failure.consumer_uuid for failure in failures)
+            self._refused_places |= {
+                each.destination: str(each)
+                for each in failures
+                if isinstance(each, MoveRefused) and each.destination is not None
+            }
+        raise self._make_stop(f"{PLANS} plans did not reach the goal.", left)
 
     def _plan(
         self,
@@ -258,68 +331,107 @@ class PlanRun:
         may: Mapping[str, Any] | None,
         cost: Mapping[str, Any] | None,
         left: Sequence[Step],
-        last: str,
-    ) -> MadePlan:
-        try:
-            return self.around.make(goal, may, cost)
-        except exc.PlacementClientError as error:
-            if not self._done and not last:
-                raise
-            raise self._make_stop(f"{error} {last}".strip(), left) from error
+    ) -> tuple[MadePlan, list[set[int]]]:
+        """Return a plan, and for each step those that it waits for."""
+
+        def plan() -> tuple[MadePlan, list[set[int]]]:
+            made = self.around.make(goal, leave_out(may, (), self._refused_places), cost)
+            return made, order_steps(made.steps, self._root_of)
+
+        while True:
+            planning = self._begin(plan)
+            if self._wait_for_one() is None:
+                raise self._make_stop(TOLD_TO_STOP, left)
+            try:
+                return planning.result()
+            except exc.PlacementClientError as error:
+                if isinstance(error, NoPlanFound) and self._refused_places and not self._stopping:
+                    # A host that refused one server may take another one, or the same one later.
+                    self._watcher.tell_trying_again()
+                    self._refused_places = {}
+                    continue
+                if not self._done and not self._refusals:
+                    raise
+                raise self._make_stop(str(error), left) from error
 
     def _make_stop(self, why: str, left: Sequence[Step]) -> RunStopped:
+        # A plan that was left may still be growing what stays.
+        stays = dict(self.around.stays)
         return RunStopped(
-            why, done=self._done, left=left, stays=self.around.stays, under_way=self._under_way
+            why,
+            done=self._done,
+            left=left,
+            stays=stays,
+            under_way=self._under_way,
+            refusals=self._refusals,
         )
 
-    def _take(self, steps: Sequence[Step]) -> tuple[list[exc.PlacementClientError], list[Step]]:
+    def _take(
+        self, steps: Sequence[Step], waits_for: Sequence[set[int]]
+    ) -> tuple[list[exc.PlacementClientError], list[Step]]:
         """Carry out steps until one is refused or the run stops; return the refusals, and what is left."""
-        waits_for = order_steps(steps, self._root_of)
         waiting, done = list(range(len(steps))), set[int]()
         running: dict[Future[None], int] = {}
         failures: list[exc.PlacementClientError] = []
-        with ThreadPoolExecutor(self._parallel) as pool:
-            while True:
-                ready = [each for each in waiting if waits_for[each] <= done]
-                if failures or self._stopping.is_set():
-                    ready = []
-                for number in ready[: self._parallel - len(running)]:
-                    waiting.remove(number)
-                    self._watcher.tell_beginning(steps[number])
-                    running[pool.submit(self._mover.carry_out, steps[number], self._pause)] = number
-                if not running:
-                    break
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    number = running.pop(future)
-                    failure = self._read(future, steps[number])
-                    if failure is None:
-                        done.add(number)
-                        self._done.append(steps[number])
-                    else:
-                        failures.append(failure)
-                    self._watcher.tell_end(steps[number], failure)
+        while True:
+            ready = [each for each in waiting if waits_for[each] <= done]
+            if failures or self._stopping:
+                ready = []
+            for number in ready[: self._parallel - len(running)]:
+                waiting.remove(number)
+                self._watcher.tell_beginning(steps[number])
+                running[self._begin(self._mover.carry_out, steps[number], self._pause)] = number
+            if not running:
+                break
+            ended = self._wait_for_one()
+            if ended is None:
+                self._under_way += [consumer_of(steps[number]) for number in running.values()]
+                break
+            number = running.pop(ended)
+            failure = _read_failure(ended, steps[number])
+            if failure is None:
+                done.add(number)
+                self._done.append(steps[number])
+            else:
+                failures.append(failure)
+            self._watcher.tell_end(steps[number], failure)
         return failures, [step for number, step in enumerate(steps) if number not in done]
 
-    def _read(self, future: Future[None], step: Step) -> exc.PlacementClientError | None:
-        """Return why a step failed; None if it did not."""
-        try:
-            future.result()
-        except exc.PlacementClientError as error:
-            error.consumer_uuid = error.consumer_uuid or consumer_of(step)
-            if isinstance(error, RunAbandoned):
-                self._under_way.append(error.consumer_uuid)
-            return error
-        return None
+    def _begin(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Do something in a thread of its own, which does not keep the process."""
+        future: Future[T] = Future()
+
+        def do() -> None:
+            try:
+                future.set_result(work(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+            self._told.put(future)
+
+        # A thread of a pool would keep the process until it has an answer.
+        threading.Thread(target=do, daemon=True).start()
+        return future
+
+    def _wait_for_one(self) -> Future[Any] | None:
+        """Return the next that has ended; None if the run is left."""
+        while (ended := self._told.get()) is None:
+            self._stops += 1
+            if self._stops > 1:
+                self._leaving.set()
+                return None
+            self._watcher.tell_stopping()
+        return ended
 
     def _pause(self, seconds: float) -> None:
         if self._leaving.wait(seconds):
             raise RunAbandoned("it goes on, and nobody waits for it")
 
 
-def _leave_refused(
-    may: Mapping[str, Any] | None, refusals: Counter[str]
-) -> Mapping[str, Any] | None:
-    """Return the permissions without consumers that were refused too often."""
-    refused = [uuid for uuid, times in refusals.items() if times >= REFUSALS]
-    fixed = dict(may or {}).get("move", {}).get("except", ())
-    return _with_except(may, fixed, refused, ()) if refused else may
+def _read_failure(ended: Future[None], step: Step) -> exc.PlacementClientError | None:
+    """Return why a step failed; None if it did not."""
+    try:
+        ended.result()
+    except exc.PlacementClientError as error:
+        error.consumer_uuid = error.consumer_uuid or consumer_of(step)
+        return error
+    return None

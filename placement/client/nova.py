@@ -35,6 +35,16 @@ class PlaceHidden(Exception):
     """Nova does not show this account on which hosts the servers are."""
 
 
+class RefusedOrder(NamedTuple):
+    """What Nova answers to an order that it does not carry out, as text with its status."""
+
+    status: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class NovaConsumer(NamedTuple):
     """A consumer that exists: a server, or a migration that is not over.
 
@@ -138,7 +148,7 @@ class Nova:
 
     def act(
         self, server: str, action: str, argument: Any = None, microversion: str = MICROVERSION
-    ) -> str | None:
+    ) -> RefusedOrder | None:
         """Ask for an action of a server; return why Nova refuses it, None if it does not.
 
         :raises NotAnswered: it may have begun all the same
@@ -147,17 +157,19 @@ class Nova:
             "post", f"/servers/{server}/action", microversion, json={action: argument}
         )
 
-    def delete(self, server: str) -> str | None:
+    def delete(self, server: str) -> RefusedOrder | None:
         """Ask for the end of a server; return why Nova refuses it, None if it does not."""
         return self._order("delete", f"/servers/{server}", MICROVERSION)
 
-    def _order(self, method: str, url: str, microversion: str, **more: Any) -> str | None:
+    def _order(self, method: str, url: str, microversion: str, **more: Any) -> RefusedOrder | None:
         require_names(url)
         headers = {"Accept": "application/json"}
         answer = send_request(
             self._adapter, method, url, headers=headers, microversion=microversion, **more
         )
-        return None if answer.status_code < 300 else _word_refusal(answer)
+        if answer.status_code < 300:
+            return None
+        return RefusedOrder(answer.status_code, _word_refusal(answer))
 
     def _show(self, path: str, key: str) -> Any:
         answer = self._send(path)

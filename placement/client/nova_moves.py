@@ -8,19 +8,25 @@ from enum import Enum
 from typing import Any
 
 from placement.client import exceptions as exc
-from placement.client.moving import MoveRefused
-from placement.client.nova import OVER, Nova, NovaConsumer
+from placement.client.moving import MoveRefused, RunAbandoned
+from placement.client.nova import OVER, Nova, NovaConsumer, RefusedOrder
 from placement.client.plans import Step, consumer_of
 from placement.client.provider_names import ProviderNames
 
 STEP_S = 3600.0
 """How long a step may take."""
 
+SHELVE_S = 300.0
+"""How long a server that was unshelved may take to be shelved again, where its step has taken too long."""
+
 POLL_S = 2.0
 """Between two questions how far a step is."""
 
 UNANSWERED_MOST = 5
 """So many questions in a row may stay without an answer."""
+
+ABOUT_DESTINATION = frozenset({400, 409})
+"""The statuses by which Nova refuses a migration to the host that is named; others are about the request."""
 
 SAMPLE = 20
 """Of so many of Nova's servers at least one must hold something here. Else it may be another cloud's Nova."""
@@ -43,13 +49,18 @@ WAYS = {
 }
 """By the state of a server."""
 
+CONFIRM = "openstack server resize confirm {server}, or openstack server resize revert {server}"
+"""What an operator does about a server that was resized or migrated cold. Both commands take both."""
+
 OBSTACLES = {
-    "ERROR": "it is in the state ERROR: reset or delete it",
-    "RESCUE": "it is rescued: unrescue it first",
-    "SOFT_DELETED": "it is deleted, and can still be restored",
-    "SUSPENDED": "it is suspended: resume it first",
-    "UNKNOWN": "its cell does not answer",
-    "VERIFY_RESIZE": "its resize or migration is not confirmed: confirm or revert it first",
+    "ERROR": "it is in the state ERROR: repair it, then openstack server set --state active {server}, or "
+    "openstack server delete {server}",
+    "RESCUE": "it is rescued: openstack server unrescue {server}",
+    "SOFT_DELETED": "it is deleted, and can still be restored: openstack server restore {server}, or "
+    "openstack server delete --force {server}",
+    "SUSPENDED": "it is suspended: openstack server resume {server}",
+    "UNKNOWN": "its cell does not answer: openstack compute service list",
+    "VERIFY_RESIZE": f"its resize or migration is not confirmed: {CONFIRM}",
 }
 """Why a server cannot move, by its state."""
 
@@ -64,13 +75,17 @@ class NovaMover:
     """Moves servers.
 
     :param placement: the adapter of this service.
+    ``unshelved``: the servers that were unshelved for their move and are not shelved again, or not yet.
+
     :param step_s: how long a step may take.
     """
 
     def __init__(self, nova: Nova, placement: Any, step_s: float = STEP_S) -> None:
         self._nova, self._step_s = nova, step_s
         self.names = ProviderNames(placement)
+        self.unshelved: set[str] = set()
         self._known: dict[str, NovaConsumer] = {}
+        self._moves: dict[str, NovaConsumer] = {}
         self._hosts: dict[str, str | None] = {}
         self._is_same_cloud = False
 
@@ -81,6 +96,11 @@ class NovaMover:
         :raises WrongNova: none of the servers holds anything here
         """
         self._known = {consumer.uuid: consumer for consumer in self._nova.consumers()}
+        self._moves = {
+            each.server: each
+            for each in self._known.values()
+            if each.server is not None and each.state != "error"
+        }
         holding = [consumer.uuid for consumer in self._known.values() if consumer.must_hold]
         self._is_same_cloud = any(map(self.names.holds_something, holding[:SAMPLE]))
         if holding and not self._is_same_cloud:
@@ -91,10 +111,12 @@ class NovaMover:
 
     def list_unmovable(self) -> Mapping[str, str]:
         """Return migrations, and servers whose state does not let them move."""
-        return {uuid: why for uuid, each in self._known.items() if (why := _find_obstacle(each))}
+        return {
+            uuid: why for uuid, each in self._known.items() if (why := self._find_obstacle_of(each))
+        }
 
     def find_obstacle(self, step: Step) -> str | None:
-        """Return why Nova cannot carry out this step.
+        """Return why Nova cannot move or delete what this step does.
 
         :raises WrongNova: Nova has no servers at all
         """
@@ -106,16 +128,35 @@ class NovaMover:
         if consumer is None:
             if self._nova.knows(consumer_of(step)):
                 return "it came or went while Nova was asked"
-            return "it is no server and no migration of Nova"
+            return (
+                "it is no server and no migration of Nova: placement-manage audit --from-nova tells whether "
+                "it is a leak"
+            )
+        # Asked here, with the providers' names: what words the steps must not wait for the service.
+        sources = {self.names.of(self.names.root_of(uuid)) for uuid in step["from"]}
         if "remove" in step:
             return _explain_migration(consumer) or (
-                OBSTACLES["SOFT_DELETED"] if consumer.state == "SOFT_DELETED" else None
+                OBSTACLES["SOFT_DELETED"].format(server=consumer.uuid)
+                if consumer.state == "SOFT_DELETED"
+                else None
             )
-        return _find_obstacle(consumer) or self._find_obstacle_of_place(step, consumer)
+        return self._find_obstacle_of(consumer) or _find_obstacle_of_source(sources, consumer)
+
+    def find_obstacle_of_place(self, step: Step) -> str | None:
+        """Return why Nova can move nothing to there: it moves servers between hypervisors."""
+        name = self.names.of(step["root_provider_uuid"])
+        if self._find_host(step["root_provider_uuid"]) is None:
+            return f"{name} is no hypervisor of Nova"
+        return None
 
     def find_way(self, step: Step) -> MoveKind:
         """Return how this step is carried out; it must have no obstacle."""
-        return MoveKind.DELETE if "remove" in step else WAYS[self._known[consumer_of(step)].state]
+        if "remove" in step:
+            return MoveKind.DELETE
+        way = WAYS[self._known[consumer_of(step)].state]
+        if way is MoveKind.LIVE and consumer_of(step) in self.unshelved:
+            return MoveKind.SHELVED
+        return way
 
     def is_paused(self, step: Step) -> bool:
         """Tell whether the server stays paused when it moves."""
@@ -132,32 +173,43 @@ class NovaMover:
 
         :raises MoveRefused: Nova refuses it, or the server is not where it should be
         """
-        course = _Course(self._nova, consumer_of(step), pause, self._step_s)
+        destination = step.get("root_provider_uuid")
+        course = _Course(self._nova, consumer_of(step), pause, self._step_s, destination)
         try:
             way = self.find_way(step)
             if way is MoveKind.DELETE:
                 course.delete()
-                return
-            host = self.name_host(step)
-            if way is MoveKind.COLD:
-                course.migrate(host)
+            elif way is MoveKind.COLD:
+                course.migrate(self.name_host(step))
+            elif way is MoveKind.LIVE:
+                course.migrate_live(self.name_host(step))
             else:
-                course.migrate_live(host, shelved=way is MoveKind.SHELVED)
+                self._migrate_shelved(course, step)
         except exc.NotAnswered as error:
             raise MoveRefused(
                 f"Nova does not answer, and may go on with it: {error.error}",
                 consumer_uuid=consumer_of(step),
             ) from error
 
-    def _find_obstacle_of_place(self, step: Step, consumer: NovaConsumer) -> str | None:
-        """Return why Nova cannot move this away, or not to there: it moves servers between hypervisors."""
-        sources = {self.names.of(self.names.root_of(uuid)) for uuid in step["from"]}
-        if sources != {consumer.node}:
-            where = ", ".join(sorted(sources))
-            return f"it holds something of {where}, and runs on {consumer.node}: see placement-manage audit"
-        if self._find_host(step["root_provider_uuid"]) is None:
-            return f"{self.names.of(step['root_provider_uuid'])}, where it would go, is no hypervisor of Nova"
-        return None
+    def _migrate_shelved(self, course: _Course, step: Step) -> None:
+        server, host = consumer_of(step), self.name_host(step)
+        # Named from here on, also by a run that is left: it may run.
+        self.unshelved.add(server)
+        try:
+            course.migrate_shelved(host, is_shelved=self._known[server].state == "SHELVED")
+        finally:
+            if not course.is_unshelved:
+                self.unshelved.discard(server)
+
+    def _find_obstacle_of(self, consumer: NovaConsumer) -> str | None:
+        """Return why Nova does not move this in its state."""
+        if consumer.server is not None:
+            return _explain_migration(consumer)
+        if consumer.state in OBSTACLES:
+            return OBSTACLES[consumer.state].format(server=consumer.uuid)
+        if consumer.nodes is None:
+            return _explain_what_is_under_way(consumer, self._moves.get(consumer.uuid))
+        return None if consumer.state in WAYS else f"it is in the state {consumer.state}"
 
     def _find_host(self, root_uuid: str) -> str | None:
         if root_uuid not in self._hosts:
@@ -168,28 +220,56 @@ class NovaMover:
 def _explain_migration(consumer: NovaConsumer) -> str | None:
     if consumer.server is None:
         return None
-    return f"it is a migration of server {consumer.server}, {consumer.state}: it ends when that is over"
+    known = f"it is a migration of server {consumer.server}, {consumer.state}"
+    if consumer.state == "error":
+        return (
+            f"{known}: it has failed, and keeps what it holds. See where the server is: openstack server "
+            f"show {consumer.server}; then openstack resource provider allocation delete {consumer.uuid}"
+        )
+    # A run that was killed may have left it, but Nova shows the same of a migration of an operator, who may
+    # want to revert it, which ends with the confirmation.
+    if consumer.state == "finished":
+        return f"{known} and not confirmed: {CONFIRM.format(server=consumer.server)}"
+    return f"{known}: it ends when that is over"
 
 
-def _find_obstacle(consumer: NovaConsumer) -> str | None:
-    """Return why Nova does not move this in its state."""
-    if consumer.server is not None:
-        return _explain_migration(consumer)
-    if consumer.state in OBSTACLES:
-        return OBSTACLES[consumer.state]
-    if consumer.nodes is None:
-        return f"something is under way: {consumer.task or consumer.state}"
-    return None if consumer.state in WAYS else f"it is in the state {consumer.state}"
+def _explain_what_is_under_way(server: NovaConsumer, migration: NovaConsumer | None) -> str:
+    if server.task is not None or migration is None:
+        return f"something is under way: {server.task or server.state}"
+    known = f"its migration {migration.uuid} is {migration.state}"
+    if migration.state == "finished":
+        return f"{known} and not confirmed: {CONFIRM.format(server=server.uuid)}"
+    return f"{known}: openstack server migration list --server {server.uuid}"
+
+
+def _find_obstacle_of_source(sources: set[str], consumer: NovaConsumer) -> str | None:
+    """Return why a move away from these trees cannot be one of the server."""
+    if sources == {consumer.node}:
+        return None
+    where = ", ".join(sorted(sources - {consumer.node}))
+    # Only the source of an evacuation is another node of a server that is well (07 section 8.1).
+    if sources <= (consumer.nodes or frozenset()):
+        return f"it was evacuated from {where}, which keeps its part until nova-compute has started there"
+    audit = "see placement-manage audit --from-nova"
+    return f"it holds something of {where}, and runs on {consumer.node}: {audit}"
 
 
 class _Course:
     """What is asked of Nova for one server, one after the other."""
 
     def __init__(
-        self, nova: Nova, server: str, pause: Callable[[float], None], step_s: float
+        self,
+        nova: Nova,
+        server: str,
+        pause: Callable[[float], None],
+        step_s: float,
+        destination: str | None,
     ) -> None:
         self._nova, self._server, self._pause = nova, server, pause
         self._until_s = time.monotonic() + step_s
+        self._destination = destination
+        self._tried: str | None = None
+        self.is_unshelved = False
 
     def delete(self) -> None:
         self._require(self._nova.delete(self._server))
@@ -203,7 +283,7 @@ class _Course:
 
     def migrate(self, host: str) -> None:
         """Migrate a stopped server, and confirm it."""
-        self._require(self._nova.act(self._server, "migrate", {"host": host}))
+        self._migrate("migrate", {"host": host})
         shown = self._wait_until(_is_settled)
         # Nova may be configured to confirm by itself.
         if shown["status"] == "VERIFY_RESIZE":
@@ -211,27 +291,60 @@ class _Course:
             self._wait_until(lambda now: _is_settled(now) and now["status"] != "VERIFY_RESIZE")
         self._require_there(host)
 
-    def migrate_live(self, host: str, *, shelved: bool) -> None:
-        """Migrate a server that runs; one that is shelved runs meanwhile."""
-        if shelved:
-            self._require(self._nova.act(self._server, "unshelve"))
-            self._wait_until(lambda now: _is_settled(now) and now["status"] == "ACTIVE")
-        self._require(
-            self._nova.act(
-                self._server, "os-migrateLive", {"host": host, "block_migration": "auto"}
-            )
-        )
+    def migrate_live(self, host: str) -> None:
+        """Migrate a server that runs."""
+        self._migrate("os-migrateLive", {"host": host, "block_migration": "auto"})
         self._wait_until(_is_settled)
-        try:
-            self._require_there(host)
-        finally:
-            if shelved:
-                self._require(self._nova.act(self._server, "shelve"))
-                self._wait_until(
-                    lambda now: _is_settled(now) and now["status"].startswith("SHELVED")
-                )
+        self._require_there(host)
 
-    def _require(self, refusal: str | None) -> None:
+    def migrate_shelved(self, host: str, *, is_shelved: bool) -> None:
+        """Migrate a server that runs meanwhile, and shelve it, whatever becomes of the migration.
+
+        :param is_shelved: False where an earlier move has unshelved it and could not shelve it again.
+        """
+        self.is_unshelved = True
+        try:
+            if is_shelved:
+                self._require(self._nova.act(self._server, "unshelve"))
+                self._wait_until(lambda now: _is_settled(now) and now["status"] == "ACTIVE")
+            self.migrate_live(host)
+        except RunAbandoned:
+            raise
+        except Exception as error:
+            self._shelve_after(error)
+            raise
+        self._shelve()
+
+    def _shelve_after(self, error: Exception) -> None:
+        try:
+            self._shelve()
+        except exc.PlacementClientError as failure:
+            why = error.error if isinstance(error, exc.PlacementClientError) else repr(error)
+            refusal = self._make_refusal(
+                f"{why}. It was unshelved, and could not be shelved again: {failure.error}"
+            )
+            refusal.destination = getattr(error, "destination", None)
+            raise refusal from error
+
+    def _shelve(self) -> None:
+        """Shelve a server that was unshelved, as soon as nothing else is under way."""
+        self._until_s = max(self._until_s, time.monotonic() + SHELVE_S)
+        shown = self._wait_until(_is_settled)
+        if not shown["status"].startswith("SHELVED"):
+            self._require(self._nova.act(self._server, "shelve"))
+            self._wait_until(lambda now: _is_settled(now) and now["status"].startswith("SHELVED"))
+        self.is_unshelved = False
+
+    def _migrate(self, action: str, argument: Mapping[str, Any]) -> None:
+        self._tried = self._destination
+        refusal = self._nova.act(self._server, action, argument)
+        if refusal is not None:
+            raise self._make_refusal(
+                f"Nova refuses to move it to {argument['host']}: {refusal}",
+                self._tried if refusal.status in ABOUT_DESTINATION else None,
+            )
+
+    def _require(self, refusal: RefusedOrder | None) -> None:
         if refusal is not None:
             raise self._make_refusal(f"Nova refuses it: {refusal}")
 
@@ -243,7 +356,8 @@ class _Course:
         if where != host or shown.get("status") == "ERROR":
             raise self._make_refusal(
                 f"it is {shown.get('status', 'gone')} on {where}, not on {host}: openstack server event "
-                f"list {self._server}"
+                f"list {self._server}",
+                self._tried,
             )
 
     def _has_no_migration(self) -> bool:
@@ -267,14 +381,15 @@ class _Course:
             if shown is None or shown.get("status") == "ERROR":
                 fault = (shown or {}).get("fault", {}).get("message", "")
                 raise self._make_refusal(
-                    f"it is {'in ERROR' if shown else 'gone'}. {fault}".strip()
+                    f"it is {'in ERROR' if shown else 'gone'}. {fault}".strip(),
+                    self._tried if shown else None,
                 )
             if time.monotonic() > self._until_s:
                 raise self._make_refusal("it took too long, and may go on")
             self._pause(POLL_S)
 
-    def _make_refusal(self, why: str) -> MoveRefused:
-        return MoveRefused(why, consumer_uuid=self._server)
+    def _make_refusal(self, why: str, destination: str | None = None) -> MoveRefused:
+        return MoveRefused(why, consumer_uuid=self._server, destination=destination)
 
 
 def _is_settled(shown: Mapping[str, Any] | None) -> bool:

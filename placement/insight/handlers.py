@@ -53,7 +53,7 @@ from placement.schemas.questions import DEFAULT_EXAMPLES, NOTHING
 from placement.search.work import Work
 from placement.web.error_responses import NotFoundHere
 from placement.web.hang_up import make_detector
-from placement.web.request import Request
+from placement.web.request import Request, refuse_repeated
 from placement.web.response import empty_response, json_response, link, tagged_response
 from placement.web.search_bounds import bound_reading, bound_search
 from placement.web.stopping import bound_wait, is_told_to_stop
@@ -68,6 +68,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def explain_candidates(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
     given = candidate_query.check(request, schemas.EXPLAIN.at(request.version.minor))
+    refuse_repeated(given, schemas.EXPLAIN_OWN.keys() - schemas.REPEATABLE)
     queries = read_queries(request, given, _strip_query(given, schemas.EXPLAIN_OWN))
     if "limit" in given:
         # The top bounds the count of each query.
@@ -101,6 +102,7 @@ def show_capacity(request: Request) -> Response:
     if request.query_value("shape") is not None:
         return _show_capacity_of_shapes(request)
     given = candidate_query.check(request, schemas.CAPACITY.at(request.version.minor))
+    refuse_repeated(given, schemas.CAPACITY_OWN.keys() - schemas.REPEATABLE)
     queries = read_queries(request, given, _strip_query(given, schemas.CAPACITY_OWN))
     requests = parse_queries(request, queries, candidate_query.parse)
     with bound_search(request) as work, number_names(requests):
@@ -127,7 +129,7 @@ def show_capacity(request: Request) -> Response:
 
 def _show_capacity_of_shapes(request: Request) -> Response:
     """Answer for one shape as for its query, for ``*`` by name."""
-    given = request.read_query(schemas.CAPACITY_OF_SHAPES)
+    given = request.read_query_once(schemas.CAPACITY_OF_SHAPES)
     name = given["shape"]
     if name != EVERY_SHAPE and name not in request.shapes:
         raise ShapeNotFound(name=name)
@@ -154,7 +156,7 @@ def _show_capacity_of_shapes(request: Request) -> Response:
 
 def show_capacity_history(request: Request) -> Response:
     """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
-    name = request.read_query(schemas.CAPACITY_HISTORY)["shape"]
+    name = request.read_query_once(schemas.CAPACITY_HISTORY)["shape"]
     if name not in request.shapes:
         raise ShapeNotFound(name=name)
     records = capacity_records.read_records(request.db, name)
@@ -202,7 +204,7 @@ def ask_what_if(request: Request) -> Response:
 
 def show_survival(request: Request) -> Response:
     """Say which trees, or aggregates, hold consumers that would fit nowhere else."""
-    given = request.read_query(schemas.SURVIVAL)
+    given = request.read_query_once(schemas.SURVIVAL)
     level = given.get("level", "tree")
     with bound_search(request) as work:
         found = survival.survival(
@@ -249,6 +251,7 @@ def list_trees(request: Request) -> Response:
     """GET /-/trees"""
     schema = schemas.TREES.at(request.version.minor)
     given = request.read_query(schema)
+    refuse_repeated(given, schemas.TREES_OWN)
     for uuid in given.getall("uuid"):
         # The schema would check only the last one of the whole query.
         request.check_query(schema, {"uuid": uuid})
@@ -265,7 +268,7 @@ def list_trees(request: Request) -> Response:
 
 def show_tree(request: Request) -> Response:
     """GET /-/trees/{uuid}"""
-    given = request.read_query(schemas.TREE)
+    given = request.read_query_once(schemas.TREE)
     page = trees.show(
         request.db,
         request.path_args["uuid"],

@@ -11,6 +11,9 @@ DEFAULT_TOP = 20
 DEFAULT_LIMIT = 100
 LARGEST_LIMIT = 10_000
 
+REPEATABLE = frozenset({"or"})
+"""Of the parameters that are not those of a search: the others are given at most once."""
+
 _OR = {"or": {"type": "string", "minLength": 1}}
 EXPLAIN_OWN = _OR | {
     "about": {"type": "string", "minLength": 1},
@@ -47,9 +50,10 @@ _PAGES = {
     "limit": {"type": "string", "pattern": "^([1-9][0-9]{0,3}|10000)$"},
     "after": {"type": "string", "format": "uuid"},
 }
+TREES_OWN = _ALLOCATIONS | _PAGES
 TREES = Windows(
     {
-        minor: extend_query(filters, _ALLOCATIONS | _PAGES)
+        minor: extend_query(filters, TREES_OWN)
         for minor, filters in resource_provider.GET_QUERY.items()
     }
 )

@@ -116,6 +116,7 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
     permission = Permission(
         _read_names(move, "consumer_types"),
         frozenset(map(normalized_uuid, move.get("except", ()))),
+        frozenset(map(normalized_uuid, move.get("not_to", ()))),
         int(move.get("most", schemas.MOST_STEPS)),
         None
         if remove is None

@@ -11,6 +11,7 @@ MOST_TIMES = 1000
 MOST_DOMAINS = 1000
 MOST_GROUPS = 100
 MOST_UNTOUCHED = 10_000
+MOST_NOT_TO = 1000
 MOST_STEPS = 10_000
 MOST_TYPES = 100
 MOST_PROJECTS = 1000
@@ -40,6 +41,7 @@ _MOVE = allow_only(
     {
         "consumer_types": _TYPES,
         "except": {"type": "array", "items": _UUID, "maxItems": MOST_UNTOUCHED},
+        "not_to": {"type": "array", "items": _UUID, "maxItems": MOST_NOT_TO},
         "most": {"type": "integer", "minimum": 1, "maximum": MOST_STEPS},
         "avoid": AVOID,
     }

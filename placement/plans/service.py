@@ -143,7 +143,7 @@ def _make_once(
     limits = Limits(
         most if wanted.hold_s is None else min(most, most_held),
         wanted.hold_s is not None,
-        scene.avoided,
+        scene.avoided | scene.find_refused_roots(),
     )
     # A plan that is to be held leaves time for that itself, once it is found.
     with refuse_unknown_names(), work.part(1) as part:
@@ -209,6 +209,13 @@ class _Scene:
     def avoided(self) -> frozenset[int]:
         """The roots of the trees that take nothing new."""
         return frozenset(self.cloud.list_avoided(self.wanted.avoid))
+
+    def find_refused_roots(self) -> set[int]:
+        """Return the roots of the trees to which the request lets nothing move."""
+        cloud = self.cloud
+        # As in ``except``, a uuid that does not exist is no error: it may have been deleted meanwhile.
+        indexes = map(cloud.index_of_uuid.get, self.wanted.permission.not_to)
+        return {int(cloud.roots[index]) for index in indexes if index is not None}
 
     def read(self, db: Database, goal: Goal) -> Ledger:
         """Read who has what, the trees that matter first."""

@@ -52,14 +52,15 @@ class Removable:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The consumers that a plan may touch.
+    """The consumers that a plan may touch, and where it may bring them.
 
-    ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are. ``most``:
-    steps. ``removable``: None for no consumer.
+    ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are.
+    ``not_to``: providers to whose trees nothing moves. ``most``: steps. ``removable``: None for no consumer.
     """
 
     move_types: frozenset[str] | None = None
     untouched: frozenset[str] = frozenset()
+    not_to: frozenset[str] = frozenset()
     most: float = inf
     removable: Removable | None = None
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -148,9 +148,7 @@ class Request(webob.BaseRequest):
         :raises MalformedRequest: one of them is given again.
         """
         given = self.read_query(schema)
-        for name in given:
-            if len(given.getall(name)) > 1:
-                raise MalformedRequest.of("query", detail=f"'{name}' is given twice", field=name)
+        refuse_repeated(given, given)
         return given
 
     def check_query(self, schema: Schema, values: Mapping[str, str]) -> None:
@@ -183,6 +181,16 @@ class Request(webob.BaseRequest):
         if text is None and not query and self.environ.get("REQUEST_URI", "").partition("?")[2]:
             raise QueryNotPassedOn()
         return [item for item in re.split("[&;]", query) if item]
+
+
+def refuse_repeated(given: MultiDict, names: Collection[str]) -> None:
+    """Refuse a query in which one of these parameters is given twice: which value counts would be a guess.
+
+    :raises MalformedRequest:
+    """
+    for name in given:
+        if name in names and len(given.getall(name)) > 1:
+            raise MalformedRequest.of("query", detail=f"'{name}' is given twice", field=name)
 
 
 def _split_pair(item: str) -> tuple[str, str]:

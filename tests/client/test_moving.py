@@ -44,6 +44,7 @@ class FakeMover(PlainMover):
         super().__init__(plans)
         self.unmovable: dict[str, str] = {}
         self.obstacles: dict[str, str] = {}
+        self.closed: dict[str, str] = {}
         self.before: Callable[[Step, Callable[[float], None]], None] = lambda step, pause: None
         self.looked = 0
         self.moved: list[str] = []
@@ -57,6 +58,9 @@ class FakeMover(PlainMover):
     def find_obstacle(self, step: Step) -> str | None:
         found = self.unmovable | self.obstacles
         return found.get(consumer_of(step))
+
+    def find_obstacle_of_place(self, step: Step) -> str | None:
+        return self.closed.get(step["root_provider_uuid"])
 
     def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
         self.before(step, pause)
@@ -128,6 +132,91 @@ def test_a_refusal_names_all_that_stays(plans: PlansClient, mover: FakeMover, ra
     with pytest.raises(NoPlanFound) as none:
         around.make(rack.goal, {"move": {"except": [rack.servers[1]]}})
     assert {each["uuid"] for each in none.value.homeless} >= {rack.servers[1]}
+
+
+def test_a_place_where_nothing_can_go_is_left_out(
+    plans: PlansClient, mover: FakeMover, rack: Rack
+) -> None:
+    """The consumers go elsewhere; where there is no other place they are named with the reason."""
+    favourite = {
+        step["root_provider_uuid"] for step in PlanAround(plans, mover).make(rack.goal).steps
+    }
+    (first, *_) = favourite
+    (other,) = set(rack.hosts[1:]) - {first}
+    mover.closed = {first: "no hypervisor"}
+    around = PlanAround(plans, mover)
+
+    plan = around.make(rack.goal)
+
+    assert {step["root_provider_uuid"] for step in plan.steps} == {other}
+    assert {consumer_of(step) for step in plan.steps} == set(rack.servers)
+    assert (around.stays, around.left_out) == ({}, mover.closed)
+    # What the caller leaves out stays so.
+    with pytest.raises(NoPlanFound):
+        around.make(rack.goal, {"move": {"not_to": [other]}})
+    mover.closed = dict.fromkeys(rack.hosts[1:], "no hypervisor")
+    with pytest.raises(NoPlanFound):
+        around.make(rack.goal)
+    assert around.stays
+    assert set(around.stays.values()) == {"it would go there: no hypervisor"}
+
+
+class Hosts:
+    """Hosts that refuse consumers, and what was asked of them."""
+
+    def __init__(self, *pairs: tuple[str, str]) -> None:
+        self.pairs, self.asked = pairs, list[tuple[str, str]]()
+
+    def refuse(self, step: Step, _: object) -> None:
+        uuid, host = consumer_of(step), step["root_provider_uuid"]
+        self.asked.append((uuid, host))
+        if (uuid, host) in self.pairs:
+            raise MoveRefused("full", consumer_uuid=uuid, destination=host)
+
+
+def test_what_a_host_refuses_goes_elsewhere(
+    plans: PlansClient, mover: FakeMover, http: adapter.Adapter, rack: Rack
+) -> None:
+    """The plan is the same each time: without the host the next one would be refused too."""
+    first, second = rack.hosts[1:]
+    hosts = Hosts(*((uuid, first) for uuid in rack.servers))
+    mover.before = hosts.refuse
+
+    run_of(plans, mover, http).carry_out(rack.goal)
+
+    assert rack.where() == [second, second]
+    assert len([host for _, host in hosts.asked if host == first]) <= 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_host_without_which_there_is_no_plan_is_tried_again(
+    plans: PlansClient, mover: FakeMover, http: adapter.Adapter, rack: Rack, times: int
+) -> None:
+    """It may take another consumer, or the same one later; and the run says that it had no other."""
+    told, refused = [], []
+
+    class Notes(Watcher):
+        def tell_trying_again(self) -> None:
+            told.append("again")
+
+    def refuse(step: Step, _: object) -> None:
+        if len(refused) < times:
+            refused.append(step)
+            raise MoveRefused("full", destination=step["root_provider_uuid"])
+
+    rack.world.claim({rack.hosts[2]: {rack.resource_class: 4}})
+    mover.before = refuse
+    run = run_of(plans, mover, http, watcher=Notes())
+    if times == 1:
+        run.carry_out(rack.goal)
+        assert rack.where() == [rack.hosts[1]] * 2
+        assert told == ["again"]
+        return
+    with pytest.raises(RunStopped, match="full") as stopped:
+        run.carry_out(rack.goal)
+    assert told
+    assert {each.consumer_uuid for each in stopped.value.refusals} == {consumer_of(refused[0])}
+    assert str(stopped.value).count("full") == 1
 
 
 def test_a_refused_step_is_planned_again(
@@ -221,6 +310,32 @@ def test_a_second_stop_leaves_what_is_under_way(
     assert (len(stopped.value.done), len(stopped.value.left)) == (0, 2)
     with pytest.raises(RunAbandoned):
         run._pause(ENDS_S)
+
+
+def test_a_second_stop_leaves_a_mover_that_does_not_answer(
+    plans: PlansClient, mover: FakeMover, http: adapter.Adapter, rack: Rack
+) -> None:
+    """Also one that is asked for what there is: nothing begins, and the caller goes on at once."""
+    over = threading.Event()
+
+    def say_nothing(*_: object) -> None:
+        run.stop()
+        run.stop()
+        over.wait(ENDS_S)
+
+    run = run_of(plans, mover, http)
+    mover.before = say_nothing
+    with pytest.raises(RunStopped, match="told to stop") as stopped:
+        run.carry_out(rack.goal)
+    assert stopped.value.under_way == [consumer_of(stopped.value.left[0])]
+    assert mover.moved == []
+
+    run = run_of(plans, mover, http)
+    mover.look = say_nothing  # type: ignore[method-assign]
+    with pytest.raises(RunStopped, match="told to stop") as stopped:
+        run.carry_out(rack.goal)
+    assert (stopped.value.done, stopped.value.left, stopped.value.under_way) == ([], (), [])
+    over.set()
 
 
 def test_steps_without_an_order_run_at_once(

@@ -252,6 +252,7 @@ REFUSED = {
     ("too_many_queries", "queries"): OPTION,
     ("invalid_amount", None): TWO_PLACES,  # reserved, of total
     ("invalid_goal", None): TWO_PLACES,  # more domains to empty than are named
+    ("repeated_avoid", "avoid"): TWO_PLACES,  # under both of its names
     ("repeated_consumer", "twice"): TWO_PLACES,
     ("repeated_avoid", None): TWO_PLACES,  # avoid, and may.move.avoid
     ("unknown_parameter", "additionalProperties"): PARAMETERS,  # shape, or a query

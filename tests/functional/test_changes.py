@@ -27,7 +27,7 @@ from tests.support.both_services import Both
 from tests.support.following import mirror_of, require_equal
 from tests.support.following import update as follow
 from tests.support.processes import ENDS_S
-from tests.support.service import Service, running
+from tests.support.service import Service
 from tests.support.world import World, new_uuid
 
 CHILD = "1f000000-0000-4000-8000-000000000009"
@@ -670,17 +670,6 @@ def test_a_damaged_token_is_400(place: Service, damage: str) -> None:
     for whole in (token(place), "A" * 22):
         answer = since(place, DAMAGED_TOKENS[damage](whole).replace("+", "%2B"))
         assert (answer.status, answer.json["errors"][0]["field"]) == (400, "since")
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["/-/changes?since={0}&since={0}", "/-/changes?limit=100&limit=200", "/-/history?limit=1&limit=1"],
-)
-def test_what_is_given_twice_is_400(query: str) -> None:
-    with running(insight__enabled=True, insight__history_days=1.0) as service:
-        answer = service.send("GET", query.format(token(service)))
-        assert answer.status == 400
-        assert "is given twice" in answer.detail
 
 
 @pytest.mark.parametrize("number", [0, 1, 63, 64, 65])

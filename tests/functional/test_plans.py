@@ -212,6 +212,29 @@ def test_nothing_moves_to_hosts_out_of_service(service: Service) -> None:
     assert error["exact"] is True
 
 
+def test_nothing_moves_to_trees_that_the_request_names(service: Service) -> None:
+    """By any of their providers; a uuid that no provider has is no error, and a goal may be placed there."""
+    world = World(service)
+    host, other, third = (world.provider(inventory={"VCPU": 4}) for _ in range(3))
+    device = world.provider(parent=other, inventory={"VGPU": 1})
+    world.claim({host: {"VCPU": 2}})
+    goal = {"empty": {"trees": [host]}}
+
+    def target(*uuids: str) -> str:
+        (step,) = make(service, goal, may={"move": {"not_to": list(uuids)}})["steps"]
+        return str(step["root_provider_uuid"])
+
+    assert target(device, new_uuid()) == third
+    assert target(third.upper().replace("-", "")) == other
+    error = refuse(service, goal, 409, may={"move": {"not_to": [device, third]}})
+    assert (error["exact"], error["avoided"]) == (True, 0)
+    everywhere = {"move": {"not_to": [host, other, third]}}
+    placed = make(service, {"place": "resources=VCPU:4,VGPU:1"}, may=everywhere)["placed"]
+    assert [each["root_provider_uuid"] for each in placed] == [other]
+    for given in (["host"], [new_uuid()] * 1001):
+        refuse(service, goal, 400, may={"move": {"not_to": given}})
+
+
 def test_reading_the_cloud_takes_no_time_from_the_first_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

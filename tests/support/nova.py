@@ -35,7 +35,8 @@ class StandIn:
     ``when_asked``: called with the path and the query of each request, before it is answered.
     ``refused``: the end of the paths that are answered with a 403. ``hosts``: the host's name of a hypervisor
     by its uuid; a server's node has the name in ``nodes``. ``when_moved``: called with a server and the uuid
-    of the hypervisor to which it has moved, or None if it is gone. ``actions``: what was asked for.
+    of the hypervisor to which it has moved, or None if it is gone. ``when_acted``: called with a server
+    after an action was carried out. ``actions``: what was asked for.
     """
 
     def __init__(self) -> None:
@@ -46,9 +47,14 @@ class StandIn:
         self.hosts: dict[str, str] = {}
         self.nodes: dict[str, str] = {}
         self.when_moved: Callable[[str, str | None], None] = lambda server, node: None
+        self.when_acted: Callable[[dict[str, Any]], None] = lambda server: None
         self.actions: list[tuple[str, str, Any]] = []
         self.refused_actions: set[str] = set()
         """Of these servers every action is answered with a 400."""
+        self.refused_hosts: set[str] = set()
+        """A move to one of these hosts is answered with a 400."""
+        self.failing_hosts: set[str] = set()
+        """A move to one of these hosts is taken, and the server stays where it was."""
         self.url = ""
 
     def answer(self, path: str, query: dict[str, str], minor: int) -> dict[str, Any] | None:
@@ -89,17 +95,19 @@ class StandIn:
         if server is None:
             return 404
         self.actions.append((uuid, action, argument))
-        if uuid in self.refused_actions:
+        to = argument["host"] if isinstance(argument, dict) else None
+        if uuid in self.refused_actions or to in self.refused_hosts:
             return 400
         allowed, becomes = ACTIONS[action]
         if server["status"] not in allowed:
             return 409
         server["status"] = becomes or server["status"]
-        if isinstance(argument, dict):
-            (node,) = (node for node, host in self.hosts.items() if host == argument["host"])
-            server[f"{ATTRIBUTE}:host"] = argument["host"]
+        if to is not None and to not in self.failing_hosts:
+            (node,) = (node for node, host in self.hosts.items() if host == to)
+            server[f"{ATTRIBUTE}:host"] = to
             server[f"{ATTRIBUTE}:hypervisor_hostname"] = self.nodes[node]
             self.when_moved(uuid, node)
+        self.when_acted(server)
         return 202
 
     def delete(self, path: str) -> int:
@@ -126,6 +134,11 @@ def nova() -> Iterator[StandIn]:
     stand_in = StandIn()
 
     class Answers(http.server.BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            # A client that was killed takes no answer.
+            with contextlib.suppress(ConnectionError):
+                super().handle()
+
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(asked.query).items()}

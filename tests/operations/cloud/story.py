@@ -13,6 +13,8 @@ from keystoneauth1 import exceptions
 from placement.client.exceptions import PlacementClientError
 from placement.client.history import HistoryClient
 from placement.client.mirror import Mirror
+from tests.client.world import World
+from tests.operations.cloud import leaks
 from tests.operations.cloud.services import Running
 from tests.support.deployment import PROGRAMS
 from tests.support.processes import ENDS_S, ran, wait_until
@@ -210,18 +212,20 @@ class Story:
         ]
         audit += ["--from-nova", "--json"]
         assert self._audit(audit) == []
-        leak = new_uuid()
-        provider = self.placement.get("/resource_providers").json()["resource_providers"][0]["uuid"]
-        body = {
-            "allocations": {provider: {"resources": {"VCPU": 1}}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": None,
-        }
-        answer = self.placement.put(f"/allocations/{leak}", json=body, microversion="1.36")
-        assert answer.status_code == 204, answer.text
-        assert self._audit(audit) == [leak]
-        self._audit([*audit, "--remove", "--yes", "--older-than", "0m", "--at-most", "1"])
+        servers = self.servers()
+        nodes = [self.node_of(uuid) for uuid in servers]
+        providers = self.placement.get("/resource_providers").json()["resource_providers"]
+        emptiest = min(providers, key=lambda each: nodes.count(each["name"]))
+        server = next(
+            uuid
+            for uuid, shown in servers.items()
+            if shown["status"] == "ACTIVE" and self.node_of(uuid) != emptiest["name"]
+        )
+        nobody = leaks.make_leaks(World(self.placement), servers[server], emptiest["uuid"])
+        assert self._audit(audit) == [nobody, server]
+        printed = ran(audit[:-1], env=os.environ | self.cloud.environment).stdout
+        assert leaks.mask_widths(printed) == leaks.mask_widths(leaks.read_sample()), printed
+        self._audit([*audit, "--remove", "--yes", "--older-than", "0m", "--at-most", "2"])
         assert self._audit(audit) == []
 
     def ask_for_each_request(self) -> None:
@@ -285,9 +289,8 @@ class Story:
         done = ran(command, env=os.environ | self.cloud.environment)
         assert done.returncode in (0, 3), done.stdout + done.stderr
         report = json.loads(done.stdout)
-        assert not report["misplaced"], report
         assert not report["unplaced"], report
-        return [each["uuid"] for each in report["leaks"]]
+        return [each["uuid"] for each in report["leaks"] + report["misplaced"]]
 
     def openstack(self, words: str, *more: str, fails: bool = False) -> str:
         """Run a command of its own process; return all that it prints."""

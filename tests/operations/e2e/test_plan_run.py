@@ -112,6 +112,24 @@ def test_a_host_is_emptied_through_nova(world: World) -> None:
     )
 
 
+def test_a_host_that_nova_does_not_know_is_left_out_and_named(world: World) -> None:
+    """The plan would like it most, since it is emptier: it is told that no step goes there."""
+    shell, stale = world.shell, OTHER.replace("0002", "0003")
+    run = "openstack placement plan run --empty host-1"
+    shell.run(f"openstack resource provider create --uuid {stale} host-3")
+    shell.run(f"openstack resource provider inventory set {stale} --resource VCPU=64")
+    known = world.nova.hosts.pop(OTHER)
+    said = shell.fail(run)
+    for name in ("host-2", "host-3"):
+        assert f"Left out: {name} is no hypervisor of Nova" in said
+    assert "it would go there: host-" in said
+    assert world.nova.actions == []
+    world.nova.hosts[OTHER] = known
+    assert "Done: 2 steps, and the goal holds." in shell.run(run)
+    usage = shell.ask(f"openstack resource provider usage show {OTHER}")
+    assert {row["resource_class"]: row["usage"] for row in usage} == {"VCPU": 4}
+
+
 def test_what_stays_is_named_and_what_is_refused_is_told(world: World) -> None:
     """With what is done and what is left; and an account that does not see hosts moves nothing."""
     shell = world.shell
@@ -120,12 +138,15 @@ def test_what_stays_is_named_and_what_is_refused_is_told(world: World) -> None:
     said = shell.fail(run)
     assert f"Stays: {UNKNOWN}: it is no server and no migration of Nova" in said
     assert "No plan was found" in said
+    assert "host-1 cannot be empty while what stays is there, and nothing was moved" in said
     shell.run(f"openstack resource provider allocation delete {UNKNOWN}")
     world.nova.refused_actions.add(STOPPED)
     said = shell.fail(run)
     assert "No valid host was found" in said
     assert f"Left: {STOPPED}" in said
-    assert "Done: 1 steps" in said
+    assert "Done: 1 step. " in said
+    assert said.count("No valid host was found") == 1
+    assert f"Refused, see above: {STOPPED}" in said
     world.nova.actions.clear()
     for server in world.nova.servers:
         del server["OS-EXT-SRV-ATTR:instance_name"]
