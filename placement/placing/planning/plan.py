@@ -6,7 +6,7 @@ steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import nsmallest
@@ -24,7 +24,7 @@ from placement.placing.planning.departures import bound_cost, find_lacking
 from placement.placing.planning.gate import StepRefused
 from placement.placing.planning.goals import Aim, EmptyAim, FitAim, KeepAim, Reached, open_aim
 from placement.placing.planning.programme import Programme, Solution
-from placement.placing.planning.scene import Scene, Share
+from placement.placing.planning.scene import Scene, Share, Slot
 from placement.placing.planning.settle import Stuck, find_order, settle
 from placement.placing.planning.solver import ProgrammeTooLarge
 from placement.placing.planning.state import State
@@ -341,19 +341,28 @@ class _Planner:
         self, places: Sequence[ChosenPlace], placed: Collection[HeldInTree]
     ) -> list[ChosenPlace]:
         """Return the places with room, then those where one share makes room that may find some elsewhere."""
-        start = State(self._scene)
+        scene, start = self._scene, State(self._scene)
+
+        def may_make_room(number: int, root: int, lacking: Mapping[Slot, int]) -> bool:
+            held = scene.occupants[number].held[root]
+            # Of most occupants the amounts are enough to know: a share takes ten times as long to make.
+            return all(
+                held.get(index, {}).get(name, 0) >= missing
+                for (index, name), missing in lacking.items()
+            ) and any(
+                scene.may_move(share) and share.kind not in placed
+                for share in scene.shares_of(number)
+                if share.root == root
+            )
 
         def rank(place: ChosenPlace) -> tuple[int, float]:
             lacking = find_lacking(start, place)
             if not lacking:
                 return 0, 0.0
-            others = (s for s in self._scene.in_tree(place.root) if s.kind not in placed)
-            is_near = any(
-                self._scene.may_move(share)
-                and all(share.slots.get(slot, 0) >= missing for slot, missing in lacking.items())
-                for share in others
-            )
-            return (1, 0.0) if is_near else (2, bound_cost(self._scene, lacking))
+            numbers = scene.list_occupants(place.root)
+            if any(may_make_room(number, place.root, lacking) for number in numbers):
+                return 1, 0.0
+            return 2, bound_cost(scene, lacking)
 
         return nsmallest(FEW, places, rank)
 
