@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from placement.printable import escape_lines, escape_unprintable
 DRAWN_EVERY_S = 0.1
 LINE_EVERY_S = 5.0
 ERASE = "\r\x1b[K"
+WIDTH = 20
+"""Characters of the bar itself."""
 
 
 class Bar:
@@ -56,13 +59,27 @@ class Bar:
 
     def _draw(self) -> None:
         self._drawn_s = time.monotonic()
-        total = "" if self.total is None else f"/{self.total}"
-        self._write(f"{ERASE}{self._what}{self._done}{total} {self._unit}")
+        bar = total = ""
+        if self.total is not None:
+            total = f"/{self.total}"
+            filled = WIDTH * min(self._done, self.total) // max(self.total, 1)
+            bar = f"[{'#' * filled}{'.' * (WIDTH - filled)}] "
+        line = f"{bar}{self._done}{total} {self._unit}"
+        # A line that a narrow terminal breaks is not erased whole.
+        room = _count_columns() - 1
+        self._write(ERASE + (self._what + line if len(self._what + line) <= room else line[:room]))
 
     def _write(self, text: str) -> None:
         if self.on_terminal:
             sys.stderr.write(text)
             sys.stderr.flush()
+
+
+def _count_columns() -> int:
+    """Return how wide the terminal of stderr is; 80 if it does not say."""
+    with contextlib.suppress(OSError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    return 80
 
 
 @contextlib.contextmanager

@@ -215,10 +215,15 @@ def test_a_kill_leaves_a_migration_that_somebody_has_to_confirm(
     assert "Done: 0 steps, and the goal holds." in world.shell.run(run)
 
 
-def test_a_bar_on_a_terminal_and_lines_elsewhere(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("columns", "server"), [(100, "[-0-9a-f]{36}: "), (40, "")], ids=["wide", "narrow"]
+)
+def test_a_bar_on_a_terminal_and_lines_elsewhere(
+    world: World, tmp_path: Path, columns: int, server: str
+) -> None:
     """The bar is drawn over, and is gone at the end; a pipe has nothing but whole lines."""
     terminal, end = pty.openpty()
-    termios.tcsetwinsize(end, (24, 100))
+    termios.tcsetwinsize(end, (24, columns))
     drawn: list[bytes] = []
     reading = threading.Thread(target=lambda: drawn.extend(_read_all(terminal)))
     reading.start()
@@ -229,10 +234,11 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(world: World, tmp_path: Path) -
     os.close(terminal)
     assert (shown.returncode, shown.stdout) == (0, "Done: 2 steps, and the goal holds.\n")
     written = b"".join(drawn).decode()
-    bars = re.findall(r"\r\x1b\[K([-0-9a-f]{36}: \d/2 steps)", written)
-    assert {bar[-9:] for bar in bars} == {"0/2 steps", "1/2 steps", "2/2 steps"}
+    bar = rf"{server}\[(#*)\.*\] (\d/2 steps)"
+    drawn_over = set(re.findall(rf"\r\x1b\[K{bar}(?=\r)", written))
+    assert drawn_over == {("", "0/2 steps"), ("#" * 10, "1/2 steps"), ("#" * 20, "2/2 steps")}
     assert written.endswith("\r\x1b[K")
-    told = re.sub(r"\r\x1b\[K(([-0-9a-f]{36}: \d/2|0) steps(?=\r))?", "", written).splitlines()
+    told = re.sub(rf"\r\x1b\[K(({bar}|0 steps)(?=\r))?", "", written).splitlines()
 
     for server in (SERVER, STOPPED):
         world.claim(server, OTHER)
