@@ -9,7 +9,6 @@ import subprocess
 import termios
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,12 @@ MIGRATION = UNKNOWN
 STOPPING = "Stopping: no more steps begin."
 
 
+def _heed_signals() -> None:
+    """Undo what a shell does that starts CI in the background, or by nohup: all below it ignore these."""
+    for each in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_DFL)
+
+
 class Command:
     """``plan run`` beside the test, started as from a shell."""
 
@@ -47,8 +52,7 @@ class Command:
                 env=world.shell.environment,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
-                # A shell that starts CI in the background lets all that it starts ignore this signal.
-                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+                preexec_fn=_heed_signals,
             )
 
     def __enter__(self) -> "Command":
