@@ -15,7 +15,10 @@ import pytest
 from tests.support.setup_file import ROOT
 
 EVERYWHERE = frozenset(
-    ["ABS", "CAST", "COALESCE", "COUNT", "FLOOR", "LOG10", "MAX", "MIN", "ROUND", "SUBSTR", "SUM"]
+    [
+        *("ABS", "CAST", "COALESCE", "COUNT", "FLOOR", "LOG10", "MAX", "MIN", "NULLIF", "ROUND"),
+        *("SUBSTR", "SUM"),
+    ]
 )
 """Functions of SQL that all of them have had for ever."""
 
