@@ -219,7 +219,7 @@ class PlacementAPI:
         return self._read_providers(context, f"/resource_providers?in_tree={uuid}", uuid)
 
     def provider_named(self, context: Any, name: str) -> dict[str, Any] | None:
-        """Read the provider of this name; None if there is none.
+        """Return the provider of this name, None if no provider has it.
 
         :raises ResourceProviderRetrievalFailed: there are several, as where something between drops the query
         """

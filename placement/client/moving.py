@@ -236,7 +236,7 @@ class Watcher:
         """Nothing goes to a tree any more. Told before the plan."""
 
     def tell_trying_again(self) -> None:
-        """There is no plan without the destinations that refused something: they are tried again."""
+        """No plan was found without the destinations that refused a move, so they are tried again."""
 
     def tell_beginning(self, step: Step) -> None:
         """A step begins."""
@@ -277,8 +277,8 @@ class PlanRun:
         self._done: list[Step] = []
         self._under_way: list[str] = []
         self._refusals: list[exc.PlacementClientError] = []
-        # By the root of a tree that refused a consumer: the reason.
-        self._refused_places: dict[str, str] = {}
+        # The roots of the trees that refused a consumer.
+        self._refused_places = set[str]()
 
     def stop(self) -> None:
         """Begin no more steps; called a second time, leave what is under way, even if it does not answer.
@@ -319,7 +319,7 @@ class PlanRun:
                 raise self._make_stop(TOLD_TO_STOP, left)
             refused.update(failure.consumer_uuid for failure in failures)
             self._refused_places |= {
-                each.destination: str(each)
+                each.destination
                 for each in failures
                 if isinstance(each, MoveRefused) and each.destination is not None
             }
@@ -348,7 +348,7 @@ class PlanRun:
                 if isinstance(error, NoPlanFound) and self._refused_places and not self._stopping:
                     # A host that refused one server may take another one, or the same one later.
                     self._watcher.tell_trying_again()
-                    self._refused_places = {}
+                    self._refused_places = set()
                     continue
                 if not self._done and not self._refusals:
                     raise

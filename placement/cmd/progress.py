@@ -59,6 +59,8 @@ class Bar:
 
     def _draw(self) -> None:
         self._drawn_s = time.monotonic()
+        if not self.on_terminal:
+            return
         bar = total = ""
         if self.total is not None:
             total = f"/{self.total}"

@@ -86,8 +86,7 @@ def read_others(tx: Access, rows: Sequence[HeldBy], work: Work) -> list[HeldBy]:
 
 def put_pools_last(cloud: Cloud, roots: Iterable[int]) -> list[int]:
     """Return trees, those that share with others last: a pool has the consumers of a thousand hosts."""
-    shares = cloud.with_trait(SHARING_TRAIT) if cloud.has_trait(SHARING_TRAIT) else None
-    return sorted(roots, key=lambda root: shares is not None and bool(shares[root]))
+    return sorted(roots, key=cloud.with_trait(SHARING_TRAIT).__getitem__)
 
 
 def batch_trees(

@@ -98,7 +98,7 @@ def _read_elsewhere(
         holders, and the trees count as unread.
     """
     elsewhere = _find_elsewhere(rows)
-    for number, batch in enumerate(batches(elsewhere)):
+    for number, batch in enumerate(batches(elsewhere, MOST)):
         # At least some are read: without the first trees there is no answer.
         if number and not work.look():
             dropped = elsewhere[number * MOST :]

@@ -1,4 +1,4 @@
-"""The garbage collector of Python, and when it is in the way."""
+"""A pause of Python's garbage collector, for work that makes many objects."""
 
 import gc
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def pause_collection() -> Iterator[None]:
-    """Keep Python from looking for garbage while much is read or built, of which nothing is garbage.
+    """Keep Python from looking for garbage while many objects are made that all stay.
 
-    Reading the consumers of 10,000 hosts takes 0.6 s of processor time then, and 1.5 s without. Others of the
-    process go without it meanwhile: it is for what takes a second, not for what waits.
+    With the pause the consumers of 10,000 hosts are read in 0.6 s of processor time, without it in 1.5 s. No
+    thread of the process collects garbage meanwhile, so a pause should last about a second, and never wait.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -68,8 +68,7 @@ def read_few_at_once(monkeypatch: pytest.MonkeyPatch, consumers: int) -> None:
     """Let each tree cost a statement of its own, and what so many consumers have elsewhere one."""
     monkeypatch.setattr(affected, "MOST", 1)
     monkeypatch.setattr(ledger, "MOST", consumers)
-    for module in (affected, ledger):
-        monkeypatch.setattr(module, "batches", partial(statements.batches, most=consumers))
+    monkeypatch.setattr(affected, "batches", partial(statements.batches, most=consumers))
 
 
 def test_a_pool_is_read_after_the_hosts(pooled: Pooled, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ class Counted:
             self._add_floor(column, place, floors[column] / max(most[column], 1.0))
 
     def _add_floor(self, column: int, place: ChosenPlace, floor: float) -> None:
-        """Say what leaves a place at the least for each request that comes: not half of a large share."""
+        """Let a request at a place cost what its room costs at least: half of a share cannot leave."""
         leaving = {
             left: self._rows.costs[left]
             for root in {int(self._scene.cloud.roots[index]) for index in place.allocations}
@@ -205,28 +205,28 @@ class Counted:
         self._rows.row(dict.fromkeys(moving, 1.0) | {total: -1.0}, 0.0, 0.0)
         arrivals = self._arrivals[kind] = []
         by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        come = defaultdict[int, list[Mapping[Slot, int]]](list)
+        slots_arriving = defaultdict[int, list[Mapping[Slot, int]]](list)
         for place in self._placed[kind]:
             self._scene.work.go_on()
             slots = sum_slots(place.allocations)
             column = self._rows.column(0.0, most)
             arrivals.append((column, place))
             by_tree[place.root][column] = 1.0
-            come[place.root].append(slots)
+            slots_arriving[place.root].append(slots)
             for slot, amount in slots.items():
                 self._load(slot, column, amount)
         self._rows.row({column: 1.0 for column, _ in arrivals} | {total: -1.0}, 0.0, 0.0)
         leaving: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        left = defaultdict[int, list[Mapping[Slot, int]]](list)
+        slots_leaving = defaultdict[int, list[Mapping[Slot, int]]](list)
         for column, shares in moving.items():
             leaving[shares[0].root][column] = 1.0
-            left[shares[0].root].append(shares[0].slots)
+            slots_leaving[shares[0].root].append(shares[0].slots)
         for root, arriving in by_tree.items():
             for emptied in self._emptied.get(root, ()):
                 for column in arriving:
                     self._rows.row({column: 1.0, emptied: most}, -inf, most)
             # What arrives where the same has left gains nothing, and no cheapest solution has it.
-            if root in left and any(slots != each for slots in left[root] for each in come[root]):
+            if any(gone != new for gone in slots_leaving[root] for new in slots_arriving[root]):
                 # An arrival in a tree comes from elsewhere, or has left the tree by one more step.
                 row = arriving | leaving[root] | {total: -1.0}
                 if len(arriving) > 1:
@@ -261,7 +261,7 @@ class Counted:
                 self._rows.row(taken[slot], -inf, free)
 
     def _find_most(self) -> dict[int, float]:
-        """Return by variable how many can come at the most, if all leaves that may."""
+        """Return for each variable of what arrives the most that fits once all that may leave has left."""
         most: dict[int, float] = {}
         for slot, load in self._loads.items():
             self._scene.work.go_on()

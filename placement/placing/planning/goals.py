@@ -5,7 +5,6 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from itertools import islice
 from math import fsum, inf
 from typing import NamedTuple, Protocol
 
@@ -119,7 +118,7 @@ class FitAim:
 
     def bound(self) -> float:
         """Return what the cheapest places cost: one of them, or as many as it takes where it can be told."""
-        first = min((floor for floor, _, _ in islice(self._in_order(), 1)), default=inf)
+        first = next((floor for floor, _, _ in self._in_order()), inf)
         return min(max(first, self._bound_all()), self._floor_of_unread)
 
     def _bound_all(self) -> float:
@@ -138,15 +137,13 @@ class FitAim:
                 continue
             roots = {int(self.scene.cloud.roots[index]) for index in place.allocations}
             part = _Component(floor, self._count_most(place))
-            for met in {id(parts[root]): parts[root] for root in roots & parts.keys()}.values():
+            for met in {parts[root] for root in roots & parts.keys()}:
                 part.floor, part.most = min(part.floor, met.floor), part.most + met.most
                 part.roots |= met.roots
             part.roots |= roots
             parts |= dict.fromkeys(part.roots, part)
         cost, left = 0.0, self.goal.times
-        for part in sorted(
-            {id(p): p for p in parts.values()}.values(), key=lambda p: p.floor / p.most
-        ):
+        for part in sorted(set(parts.values()), key=lambda each: each.floor / each.most):
             taken = min(part.most, left)
             cost, left = cost + part.floor * taken / part.most, left - taken
         return cost if not left else inf
