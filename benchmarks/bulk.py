@@ -27,7 +27,8 @@ from sqlalchemy import (
 from benchmarks.clouds import Cloud, Consumer, Provider
 from benchmarks.loading import create_names
 from benchmarks.target import Target
-from placement.db import ledger_writes, models, owner_usage_rows
+from placement.db import models, owner_usage_rows, writes
+from placement.db.change import Change
 from placement.db.database import Transaction
 from placement.db.engine import with_default_driver
 from placement.db.owner_usage_rows import Account
@@ -259,9 +260,8 @@ def _insert_consumers(
         for name, amount in amounts.items()
     ]
     _insert(tx, models.allocations, ledger)
-    ledger_writes.add_owner_usages(
-        Transaction(tx), _owned(consumers, projects, users, types["INSTANCE"], classes)
-    )
+    sums = _owned(consumers, projects, users, types["INSTANCE"], classes)
+    writes.finish(Transaction(tx), Change(owner_usages=sums))
 
 
 def _owned(

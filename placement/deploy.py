@@ -54,7 +54,7 @@ def loadapp(
     configuration.require_read(config)
     database = database or db_api.database(config)
     profiling.set_up(config, database)
-    database.keeps_history = config.insight.history_days > 0
+    db_api.watch_writes(config, database)
     picture = Picture(database, config.placement_database.finish_after)
     application = profiling.trace_requests(pipeline(config, database, picture), config)
     update_database(config, database)

@@ -6,7 +6,7 @@ from placement import errors, telemetry
 from placement.claims.choices import Chosen, SteadyPart
 from placement.claims.orders import Grant, Granted, LookAgain, Order
 from placement.claims.premises import find_groups
-from placement.db import cloud_rows, group_rows, hold_rows, named_rows
+from placement.db import cloud_rows, group_rows, hold_rows, named_rows, writes
 from placement.db.database import Database, Transaction
 from placement.db.group_rows import GroupRow, NewMember
 from placement.db.hold_rows import NewHold
@@ -83,7 +83,7 @@ def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
         _require_rules(tx, order, chosen, groups)
     _require_unmoved(tx, chosen)
     expires_at = _write_rows(tx, order, replaced, generations, groups)
-    ledger.finish_write(tx, replaced, owners, providers, inventories)
+    writes.finish(tx, ledger.list_outcome(replaced, owners, providers, inventories))
     return Granted(grants, expires_at, tx.attempt, chosen.positions, chosen.exact)
 
 

@@ -30,7 +30,7 @@ class DatabaseCommand:
     def database(self) -> Database:
         """The configured database; its statements have no time limit."""
         opened = db_api.open_database(self.conf, patient=True)
-        opened.keeps_history = self.conf.insight.history_days > 0
+        db_api.watch_writes(self.conf, opened)
         return db_api.when_reachable(self.conf, opened, lambda: opened)
 
     def add_parsers(self, subparsers: Any) -> None:

@@ -23,7 +23,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from sqlalchemy import (
     ColumnElement,
@@ -38,7 +38,7 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import digests, models, statements
+from placement.db import models, statements
 from placement.db.database import Access, Transaction
 from placement.db.statements import CompiledStatement
 
@@ -178,90 +178,8 @@ class Entry:
 NO_LOG = Log({})
 
 
-Steps = Mapping[int, Collection[tuple[int, int]]]
-"""Ids of providers with the generations that were read, by how many steps their generation goes up."""
-
-
-def advance(
-    tx: Transaction, stepped: Steps, touched: Collection[int], *, usage_alone: bool = False
-) -> None:
-    """Step generations with their revisions, and only the revisions of the providers that are touched.
-
-    The rows are locked already. A statement for each number of
-    steps, one for those that are touched, and one for the log.
-
-    :param usage_alone: nothing of them has changed but what is used, as by a claim.
-    :raises StaleRead: a generation is not the one that was read.
-    """
-    # The rows are locked, but a lock is known to one node of a Galera cluster only: the comparison of
-    # generations is what two nodes collide on.
-    for steps, providers in sorted(stepped.items()):
-        for part in statements.batch_pairs(sorted(providers)):
-            given = statements.as_read(part) | {"steps": steps, "now": models.now()}
-            tx.change_later(_STEP if usage_alone else _STEP_CHANGED, given, expected_rows=len(part))
-    if touched:
-        tx.change_later(_TOUCH if usage_alone else _TOUCH_CHANGED, {"touched": sorted(touched)})
-    # Last, when all providers are locked: two writers that took a slot first could wait for one another.
-    ids = {*touched, *(id_ for providers in stepped.values() for id_, _ in providers)}
-    note(tx, ids, stock_alone=usage_alone)
-
-
-_steps = {
-    _providers.c.generation: func.coalesce(_providers.c.generation, 0) + bindparam("steps"),
-    # Added to, not set: what another service has stepped meanwhile remains as the difference of the two, by
-    # which its writes are noticed (placement.db.coexistence).
-    _providers.c.own_generation: _providers.c.own_generation + bindparam("steps"),
-}
-_times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: bindparam("now")}
-# The provider as the API shows it does not change, so its modified time stays.
-_no_times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: _providers.c.updated_at}
-# Added to as well: a worker of a release without digests moves the revision alone.
-_revised = {
-    _providers.c.own_revision: _providers.c.own_revision + 1,
-    _providers.c.revision: _providers.c.revision + 1,
-}
-
-
-def revise(**written: ColumnElement[Any]) -> dict[Any, ColumnElement[Any]]:
-    """Return what is written of a provider that has changed, for ``ordered_values``.
-
-    The revision moves, and the digest is that of what the provider has now. The row is locked already: what a
-    statement waits for is not in its snapshot on PostgreSQL, and the digest would be that of before.
-
-    :param written: as for :func:`placement.db.digests.of_provider`.
-    """
-    return {
-        # This assignment comes before the one of the revision, which MariaDB would have changed already.
-        _providers.c.own_revision: _providers.c.revision + 1,
-        _providers.c.digest: digests.of_provider(**written),
-        _providers.c.revision: _providers.c.revision + 1,
-    }
-
-
-STEP = update(_providers).values({**_steps, **_revised, **_times})
-"""The statement for a provider whose usage changes."""
-
-MOVE_REVISION = update(_providers).values(
-    {_providers.c.revision: _providers.c.revision + 1, **_no_times}
-)
-"""The statement for unlocked providers. The scrub writes their digests: the own revision is behind."""
-
-_step_changed = update(_providers).ordered_values(*{**_steps, **revise(), **_times}.items())
-_touch = update(_providers).values({**_revised, **_no_times})
-_touch_changed = update(_providers).ordered_values(*{**revise(), **_no_times}.items())
-
-_STEP, _STEP_CHANGED = (
-    CompiledStatement(each.where(*statements.are_unmoved(_providers)), *statements.AS_READ)
-    for each in (STEP, _step_changed)
-)
-_TOUCH, _TOUCH_CHANGED = (
-    CompiledStatement(each.where(statements.is_among(_providers.c.id, "touched")), "touched")
-    for each in (_touch, _touch_changed)
-)
-
-
 def note(
-    tx: Transaction, provider_ids: Collection[int], *, stock_alone: bool = False, left: str = ""
+    tx: Transaction, provider_ids: Collection[int], *, stock_only: bool = False, left: str = ""
 ) -> None:
     """Name providers whose revision this transaction moves. One statement, or none for no provider.
 
@@ -273,7 +191,7 @@ def note(
     if not provider_ids:
         return
     ids = [*map(str, sorted(provider_ids))]
-    before, after = STOCK * stock_alone, left and LEFT + left
+    before, after = STOCK * stock_only, left and LEFT + left
     beside, widest = len(before + after), len(f"{ids[-1]},")
     # An entry names so few providers, where possible, that a slot has room for two entries: a second write of
     # the same size keeps what the first one named.
@@ -285,7 +203,7 @@ def note(
     _add_entries(tx, [f"{before}{part}{after}" for part in parts] if named else [""])
 
 
-def note_many(tx: Transaction) -> None:
+def note_unnamed(tx: Transaction) -> None:
     """Let searches compare all providers: which ones have changed is unknown. One statement."""
     _add_entries(tx, [""])
 
@@ -326,7 +244,7 @@ _ADD_ENTRY = CompiledStatement(
 def move_far(tx: Transaction, provider_ids: Collection[int], by: int) -> None:
     """Move the revisions of locked providers to where they never were. One statement.
 
-    The log must say that providers are unknown, as :func:`note_many` and :func:`void` do.
+    The log must say that providers are unknown, as :func:`note_unnamed` and :func:`void` do.
     """
     tx.change(_MOVE_FAR, {"id": sorted(provider_ids), "by": by})
 
@@ -339,7 +257,8 @@ _MOVE_FAR = CompiledStatement(
         {
             _providers.c.own_revision: _providers.c.own_revision + _by,
             _providers.c.revision: _providers.c.revision + _by,
-            **_no_times,
+            # The provider as the API shows it does not change, so its modified time stays.
+            _providers.c.updated_at: _providers.c.updated_at,
         }
     ),
     "id",

@@ -22,6 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
 from placement.db import character_sets, deadlines, dialects, driver_errors, ended_holds, transport
+from placement.db.change import Change, Watcher
 from placement.db.engine import HOSTS
 from placement.db.lost_connections import LostConnections
 from placement.db.statements import (
@@ -33,6 +34,7 @@ from placement.db.statements import (
     Row,
     Statement,
     batches,
+    find_shown_table,
     insert_of,
     list_key,
 )
@@ -42,27 +44,6 @@ from placement.db.turns import Silence, SoonOrNever, WriterQueue
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Access")
-
-# READ COMMITTED for writes (MySQL: set at connect): the rows that a check depends on are locked before they
-# are read, and a statement that waited for a lock must see what the holder committed.
-BEGIN_WRITE = {
-    # A plain BEGIN does not do: SQLite refuses a transaction that has read and then writes at once if another
-    # has written meanwhile (SQLITE_BUSY_SNAPSHOT), and no busy_timeout helps.
-    "sqlite": ("BEGIN IMMEDIATE",),
-    # READ WRITE is left out: a standby, or a database made read-only by its operator, can then say so.
-    "postgresql": ("BEGIN ISOLATION LEVEL READ COMMITTED",),
-    "mysql": ("START TRANSACTION",),
-}
-BEGIN_SNAPSHOT = {
-    "sqlite": ("BEGIN",),
-    "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
-    # Without the word SESSION the level is set for this transaction alone. At READ COMMITTED, which is set at
-    # connect, MySQL ignores WITH CONSISTENT SNAPSHOT, and each statement would see a state of its own.
-    "mysql": (
-        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-    ),
-}
 
 # Full jitter from some 10 ms, in which the other transaction ends.
 RETRY_WAIT_S, RETRY_WAIT_MAX_S = 0.01, 0.5
@@ -250,20 +231,37 @@ class Snapshot(Access):
 
 
 class Transaction(Access):
-    """A transaction that writes.
+    """A transaction that writes, and ends with :func:`placement.db.writes.finish`.
 
     ``attempt``: 1, or more if earlier ones were rolled back. ``slot_seed``: by this random number its
-    statements choose their slot of a table. ``keeps_history``: it leaves what it changed
-    (:mod:`placement.db.history_rows`). ``before_commit``: what is done when all else is written.
+    statements choose their slot of a table. ``watchers``: who learns of the change; ``watching``: their
+    functions for its end. ``is_unnamed``: the log will say that all providers may have changed.
+    ``unfinished``: a table of the API that was changed after the last ``finish``, or "".
     """
 
     attempt = 0
-    keeps_history = False
+    is_unnamed = False
+    unfinished = ""
 
     def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
         super().__init__(connection, watch)
         self.slot_seed = secrets.randbits(16)
-        self.before_commit: list[Callable[[], object]] = []
+        self.watchers: Sequence[Watcher] = ()
+        self.watching: list[Callable[[Change], object]] = []
+
+    def require_finished(self) -> None:
+        """Check that what searches, followers and watchers must know was written.
+
+        :raises RuntimeError: :func:`placement.db.writes.finish` was not called. A fault of ours.
+        """
+        if self.unfinished:
+            raise RuntimeError(f"{self.unfinished} was changed without placement.db.writes.finish")
+
+    def _prepare(
+        self, statement: Runnable, parameters: Parameters, expected_rows: int | None = None
+    ) -> tuple[DriverText, QueuedStatement]:
+        self.unfinished = find_shown_table(statement) or self.unfinished
+        return super()._prepare(statement, parameters, expected_rows)
 
     def change_later(
         self,
@@ -284,6 +282,13 @@ class Transaction(Access):
         else:
             self._queue.append(queued)
             self._flush()
+
+    def change_unshown(self, statement: Runnable, parameters: Parameters = NOTHING) -> int:
+        """Run :meth:`change` for columns that this service keeps for itself: nobody need learn of them."""
+        unfinished = self.unfinished
+        number = self.change(statement, parameters)
+        self.unfinished = unfinished
+        return number
 
     def insert(self, table: Table, rows: Sequence[Parameters]) -> None:
         """Insert the rows, which all name the same columns. One statement for each 64, none for no row."""
@@ -348,8 +353,8 @@ class Database:
         """The schema and the standard names are up to date; asked once."""
         self.in_use: set[Access] = set()
         """The transactions that have a connection now: cheaper to count than the pool's connections."""
-        self.keeps_history = False
-        """Writes leave what they changed; set by whoever knows the configuration."""
+        self.watchers: Sequence[Watcher] = ()
+        """Observers of all writes; set by whoever knows the configuration."""
         self.watch = Watch()
         self.observers = self.watch.observers
         """Called before and after each message to the database."""
@@ -419,7 +424,7 @@ class Database:
 
     def snapshot(self, work: Callable[[Snapshot], T]) -> T:
         """Return ``work(tx)``, all of whose statements see one committed state; raises as :meth:`read`."""
-        return self._run_read(Snapshot, work, BEGIN_SNAPSHOT[self.dialect])
+        return self._run_read(Snapshot, work, dialects.BEGIN_SNAPSHOT[self.dialect])
 
     def _run_read(self, kind: type[A], work: Callable[[A], T], begin: tuple[str, ...]) -> T:
         try:
@@ -452,10 +457,9 @@ class Database:
         def attempt(tx: Transaction) -> T:
             telemetry.WRITE_ATTEMPTS.count()
             tx.attempt = next(attempts)
-            tx.keeps_history = self.keeps_history
+            tx.watchers = self.watchers
             result = work(tx)
-            for finish in tx.before_commit:
-                finish()
+            tx.require_finished()
             return result
 
         retry, turn, brief = self._write_retry, self._writers, deadlines.USUAL
@@ -464,7 +468,7 @@ class Database:
             # SQLite's writers wait here, not in the database, whose short deadline would not hold.
             if isinstance(turn, WriterQueue):
                 turn = SoonOrNever(turn, wait_s)
-        begin = (*brief.before, *BEGIN_WRITE[self.dialect], *brief.inside)
+        begin = (*brief.before, *dialects.BEGIN_WRITE[self.dialect], *brief.inside)
         try:
             return self._run_repeatedly(retry, self._run, Transaction, attempt, begin, turn, brief.after)
         except StaleRead as stale:

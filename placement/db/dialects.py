@@ -12,6 +12,28 @@ MYSQL = ("mysql", "mariadb")
 """The names that SQLAlchemy has for the dialect."""
 
 
+# READ COMMITTED for writes (MySQL: set at connect): the rows that a check depends on are locked before they
+# are read, and a statement that waited for a lock must see what the holder committed.
+BEGIN_WRITE = {
+    # A plain BEGIN does not do: SQLite refuses a transaction that has read and then writes at once if another
+    # has written meanwhile (SQLITE_BUSY_SNAPSHOT), and no busy_timeout helps.
+    "sqlite": ("BEGIN IMMEDIATE",),
+    # READ WRITE is left out: a standby, or a database made read-only by its operator, can then say so.
+    "postgresql": ("BEGIN ISOLATION LEVEL READ COMMITTED",),
+    "mysql": ("START TRANSACTION",),
+}
+BEGIN_SNAPSHOT = {
+    "sqlite": ("BEGIN",),
+    "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
+    # Without the word SESSION the level is set for this transaction alone. At READ COMMITTED, which is set at
+    # connect, MySQL ignores WITH CONSISTENT SNAPSHOT, and each statement would see a state of its own.
+    "mysql": (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ),
+}
+
+
 def kind(bind: Connection | Engine | SQLCompiler) -> str:
     """Return sqlite, postgresql or mysql."""
     name = bind.dialect.name

@@ -155,3 +155,19 @@ def of_provider(**written: ColumnElement[Any]) -> ColumnElement[int]:
         sums = rows.with_only_columns(total, maintain_column_froms=True).correlate(_providers)
         digest += sums.scalar_subquery()
     return digest
+
+
+def revise(**written: ColumnElement[Any]) -> dict[Any, ColumnElement[Any]]:
+    """Return what is written of a provider that has changed, for ``ordered_values``.
+
+    The revision moves, and the digest is that of what the provider has now. The row is locked already: what a
+    statement waits for is not in its snapshot on PostgreSQL, and the digest would be that of before.
+
+    :param written: as for :func:`of_provider`.
+    """
+    return {
+        # This assignment comes before the one of the revision, which MariaDB would have changed already.
+        _providers.c.own_revision: _providers.c.revision + 1,
+        _providers.c.digest: of_provider(**written),
+        _providers.c.revision: _providers.c.revision + 1,
+    }

@@ -1,17 +1,17 @@
 """The history: what each write found and what it left (specification 07 section 11).
 
-This is the one door to it. A write of consumers says what was and what is (:func:`note_consumers`); a write
-of providers names them once it has locked them (:func:`watch_providers`), and what they have is read then and
-at the end. The rows are inserted by the same transaction: what is not committed has none. Where the history
-is off (:attr:`Transaction.keeps_history`) nothing is read, and nothing written.
+It is a watcher of writes (:mod:`placement.db.writes`). What consumers and providers have is read when a write
+has taken them; at its end the write says what its consumers have now, and providers are read again. The rows
+are inserted by the same transaction: what is not committed has none. Where the history is off there is no
+watcher: nothing is read, and nothing written.
 
-Rows are in the order of the writes for each consumer and each provider: they are inserted when the
-transaction has taken it, so the next writer's row has a larger id.
+Rows are in the order of the writes for each consumer and each provider: they are inserted while the
+transaction has it, so the next writer's row has a larger id.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -32,7 +32,8 @@ from sqlalchemy import (
 from placement import authorship
 from placement.authorship import Author
 from placement.db import models, provider_rows
-from placement.db.database import Access, Transaction
+from placement.db.change import Change, ConsumerOutcome
+from placement.db.database import Access, Database, Transaction
 from placement.db.ended_holds import NOW
 from placement.db.statements import (
     ROWS_AT_ONCE,
@@ -81,17 +82,43 @@ class ConsumerState(NamedTuple):
         }
 
 
+class HistoryWatcher:
+    """Leaves in the history what each write finds and what it leaves."""
+
+    def take(
+        self,
+        tx: Transaction,
+        providers: Collection[str],
+        consumers: Collection[str],
+        new_consumers: Collection[str],
+    ) -> Callable[[Change], None]:
+        """Read what is there; :class:`placement.db.change.Watcher` says when."""
+        taken = {*consumers, *new_consumers}
+        states = _read_consumers(tx, consumers) if consumers else {}
+        stocks = _read_providers(tx, providers) if providers else {}
+
+        def note(change: Change) -> None:
+            _note_consumers(tx, taken, states, change.consumers)
+            if providers:
+                _note_providers(tx, providers, stocks)
+
+        return note
+
+
+def is_kept(db: Database) -> bool:
+    """Tell whether the writes of this process are in the history."""
+    return any(isinstance(watcher, HistoryWatcher) for watcher in db.watchers)
+
+
 # -- consumers -----------------------------------------------------------------------------------
 
 
-def read_consumers(tx: Transaction, uuids: Collection[str]) -> dict[str, ConsumerState]:
-    """Return the consumers that exist, before they are written; none where no history is kept.
+def _read_consumers(tx: Transaction, uuids: Collection[str]) -> dict[str, ConsumerState]:
+    """Return the consumers that exist, before they are written.
 
     What is of a provider or a class that is gone is in no listing, and not here. One statement for each
     thousand.
     """
-    if not tx.keeps_history or not uuids:
-        return {}
     found: dict[str, ConsumerState] = {}
     held: dict[str, dict[str, dict[str, int]]] = {}
     for row in tx.rows_of_all(_CONSUMERS, "uuid", uuids):
@@ -128,22 +155,35 @@ _CONSUMERS = CompiledStatement(
 )
 
 
-def note_consumers(
+def _note_consumers(
     tx: Transaction,
+    uuids: Collection[str],
     before: Mapping[str, ConsumerState],
-    after: Mapping[str, ConsumerState],
-    authors: Mapping[str, Author],
+    outcomes: Mapping[str, ConsumerOutcome],
 ) -> None:
-    """Leave a row for each consumer and provider; the transaction has taken the consumers. One statement.
-
-    :param authors: by consumer uuid who wrote it: one transaction may be that of several requests.
-    """
-    rows = [
-        row | _show_author(authors[uuid])
-        for uuid in sorted(before.keys() | after.keys())
-        for row in _compare(uuid, before.get(uuid), after.get(uuid))
-    ]
+    """Leave a row for each consumer and provider. One statement."""
+    rows: list[dict[str, Any]] = []
+    for uuid in sorted(outcomes.keys() & set(uuids)):
+        was, outcome = before.get(uuid), outcomes[uuid]
+        left = _find_state(was, outcome)
+        if was is not None or left is not None:
+            author = _show_author(outcome.author)
+            rows += (row | author for row in _compare(uuid, was, left))
     _add(tx, rows)
+
+
+def _find_state(before: ConsumerState | None, outcome: ConsumerOutcome) -> ConsumerState | None:
+    """Return a consumer as a write leaves it; None if it is removed."""
+    was = before or ConsumerState(0, None, None, None, {})
+    if outcome.held == {} or (before is None and outcome.held is None):
+        return None
+    return ConsumerState(
+        outcome.generation,
+        was.project if outcome.project is None else outcome.project,
+        was.user if outcome.user is None else outcome.user,
+        was.type if outcome.type is None else outcome.type,
+        was.held if outcome.held is None else outcome.held,
+    )
 
 
 def _compare(
@@ -177,15 +217,6 @@ def _compare(
 class _ProviderState(NamedTuple):
     generation: int
     shown: State
-
-
-def watch_providers(tx: Transaction, uuids: Collection[str]) -> None:
-    """Let the transaction leave a row for each of these providers that it changes.
-
-    :param uuids: of providers that are locked, or are not there yet.
-    """
-    if tx.keeps_history and uuids:
-        tx.before_commit.append(partial(_note_providers, tx, uuids, _read_providers(tx, uuids)))
 
 
 def _note_providers(

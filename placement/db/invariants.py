@@ -35,15 +35,15 @@ from placement.db import (
     change_rows,
     consumer_rows,
     counters,
-    history_rows,
-    ledger_writes,
     lost_rows,
     models,
     owner_usage_rows,
     provider_rows,
     scrub_rows,
     sequences,
+    writes,
 )
+from placement.db.change import Change, ConsumerOutcome
 from placement.db.coexistence.adoption import adopt_some
 from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY
 from placement.db.database import MOST_TURNS, Access, Database, Snapshot, Transaction
@@ -165,7 +165,7 @@ def _repair_some(tx: Transaction, invariant: Invariant) -> int:
     # or the root of a tree: followers read everything again. Sums of owners, groups without members and
     # sequences are in no tree; besides, the rows of sums come after the log in the order of locks.
     if done and invariant not in (OWNER_USAGES, EMPTY_GROUPS, SEQUENCES):
-        change_rows.note_many(tx)
+        writes.finish(tx, Change(is_unnamed=True))
     return done
 
 
@@ -196,7 +196,7 @@ def _repair_counters(tx: Transaction) -> int:
         )
         .values(used=_ledger_sum, updated_at=_inventories.c.updated_at)
     )
-    provider_rows.touch(tx, provider_ids)
+    writes.finish(tx, Change(touched=provider_ids))
     return done
 
 
@@ -268,7 +268,7 @@ _REMOVE_BEYOND = CompiledStatement(
 def subtract_surplus(
     tx: Transaction, wrong: CompiledStatement | Select[Any], given: Parameters = NOTHING
 ) -> dict[Account, int]:
-    """Mend sums of owners; return by how much each was too large.
+    """Mend sums of owners, and finish the write; return by how much each was too large.
 
     The surplus is read in one statement, and writers do not change it. Whoever mends does, so one comes after
     the other.
@@ -277,7 +277,8 @@ def subtract_surplus(
     # Nothing can be subtracted from these; the rest is what is compared.
     tx.change(_REMOVE_BEYOND)
     surplus = {Account(*row[:4]): int(row[4]) for row in tx.rows(wrong, given)}
-    ledger_writes.add_owner_usages(tx, {account: -amount for account, amount in surplus.items()})
+    mending = {account: -amount for account, amount in surplus.items()}
+    writes.finish(tx, Change(owner_usages=mending))
     return surplus
 
 
@@ -345,9 +346,11 @@ def _remove_idle_consumers(tx: Transaction) -> int:
     named = is_one_of(_consumers.c.uuid, uuids)
     # Writers lock the consumer before they write its allocations: look again under the lock.
     tx.rows(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
-    idle = {uuid: was for uuid, was in history_rows.read_consumers(tx, uuids).items() if not was.held}
-    done = tx.change(delete(_consumers).where(named, _idle))
-    history_rows.note_consumers(tx, idle, {}, dict.fromkeys(idle, authorship.current()))
+    idle = tx.column(select(_consumers.c.uuid).where(named, _idle))
+    writes.take(tx, consumers=idle)
+    done = tx.change(delete(_consumers).where(is_one_of(_consumers.c.uuid, idle)))
+    removed = ConsumerOutcome(authorship.current(), held={})
+    writes.finish(tx, Change(consumers=dict.fromkeys(idle, removed)))
     return done
 
 
@@ -409,7 +412,7 @@ def _repair_roots(tx: Transaction) -> int:
             .where(is_one_of(_providers.c.id, members))
             .values(root_provider_id=root, updated_at=models.now())
         )
-    provider_rows.touch(tx, list(true))
+    writes.finish(tx, Change(touched=true.keys()))
     return len(true)
 
 

@@ -1,12 +1,10 @@
-"""The writes of a ledger change: consumers, allocations, counters and the sums of owners.
+"""The writes of consumers and their allocations.
 
 Consumers come first. Their records are changed by compare-and-set on the generation that was read together
 with the allocations of the consumer. Every write of allocations steps or removes the record, so a record
 that still matches vouches for the allocations as well.
 
-:func:`finish` and :func:`claim` are the last writes of a transaction. They are sent with COMMIT
-(:meth:`Transaction.change_later`), so that there is no round trip between the lock on a provider and the
-commit, except where each statement travels alone.
+:mod:`placement.db.writes` ends the transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,32 +12,15 @@ from functools import partial
 
 from sqlalchemy import bindparam, delete, select, update
 
-from placement import telemetry
-from placement.db import change_rows, counters, models, statements
+from placement.db import models, statements
 from placement.db.database import Transaction
 from placement.db.ledger_rows import AllocationRow, ConsumerRow, Owner
-from placement.db.owner_usage_rows import SLOTS, Account
-from placement.db.statements import NOTHING, CompiledStatement, Parameters, Statement
+from placement.db.statements import NOTHING, CompiledStatement, Parameters
 
 FIRST_GENERATION = 1
 
 _consumers = models.consumers
 _allocations = models.allocations
-_inventories = models.inventories
-
-CounterChanges = Collection[tuple[int, int]]
-"""The steps of usage counters: ids of inventory records and amounts."""
-
-_ON_CONFLICT = (
-    " ON CONFLICT (project_id, user_id, consumer_type_id, resource_class_id, slot) "
-    "DO UPDATE SET used = owner_usages.used + excluded.used"
-)
-# VALUES(used) is deprecated by MySQL since 8.0.20, but MariaDB has no alias for the new row.
-_OR_ADD = {
-    "sqlite": _ON_CONFLICT,
-    "postgresql": _ON_CONFLICT,
-    "mysql": " ON DUPLICATE KEY UPDATE used = used + VALUES(used)",
-}
 
 
 def lock_consumers(tx: Transaction, uuids: Collection[str]) -> None:
@@ -161,105 +142,3 @@ def replace_allocations(
 _DELETE_ALLOCATIONS = CompiledStatement(
     delete(_allocations).where(statements.is_among(_allocations.c.id, "id")), "id"
 )
-
-
-def finish(
-    tx: Transaction,
-    counters: CounterChanges,
-    owner_usages: Mapping[Account, int],
-    *,
-    stepped: change_rows.Steps,
-    touched: Collection[int],
-    usage_alone: bool = True,
-) -> None:
-    """Finish a change whose providers are locked and have room.
-
-    :param stepped: the providers whose generation is stepped, by the number of steps.
-    :param touched: ids of others that the search must read again.
-    :param usage_alone: no inventory has changed but in what is used of it.
-    :raises StaleRead: the generation of a provider is not the one that was read.
-    """
-    # Inventories, the log, then owners: every writer takes locks in this order (docs/maintainers/writes.rst).
-    for part in statements.batch_pairs(sorted(counters)):
-        tx.change_later(_counter_statement(part))
-    change_rows.advance(tx, stepped, touched, usage_alone=usage_alone)
-    add_owner_usages(tx, owner_usages)
-
-
-def claim(
-    tx: Transaction,
-    provider_id: int,
-    amounts: CounterChanges,
-    owner_usages: Mapping[Account, int],
-    revision: int | None = None,
-) -> None:
-    """Finish a claim on a provider that this transaction has not locked.
-
-    :param amounts: of at most ``statements.SIZES[-1]`` records.
-    :param revision: the one that the provider must have; None for any.
-    :raises StaleRead: there is no room for it, or the provider is gone, or its counters are not right, or its
-        revision is another one.
-    """
-    # Nearly: the statement waits for the lock as well, in the same message as all that follows.
-    telemetry.note_lock()
-    stepping = {"provider": provider_id, "steps": 1, "now": models.now()}
-    if revision is None:
-        tx.change_later(_STEP_IF_COUNTED, stepping, expected_rows=1)
-    else:
-        tx.change_later(_STEP_IF_UNMOVED, {**stepping, "seen": revision}, expected_rows=1)
-    # A record without room is missing in the count, which undoes everything: an amount is never written in
-    # part.
-    tx.change_later(_counter_statement(sorted(amounts), if_room=True), expected_rows=len(amounts))
-    change_rows.note(tx, [provider_id], stock_alone=True)
-    add_owner_usages(tx, owner_usages)
-
-
-# Whatever its generation is: the claim depends on nothing that was read of the provider.
-_if_counted = change_rows.STEP.where(
-    models.resource_providers.c.id == bindparam("provider"), counters.ARE_RIGHT
-)
-_STEP_IF_COUNTED = CompiledStatement(_if_counted)
-# The condition: nothing that searches read of the provider has changed.
-_STEP_IF_UNMOVED = CompiledStatement(
-    _if_counted.where(models.resource_providers.c.revision == bindparam("seen"))
-)
-
-
-def _counter_statement(changes: Sequence[tuple[int, int]], *, if_room: bool = False) -> Statement:
-    given = {"key": [key for key, _ in changes], "by": [amount for _, amount in changes]}
-    return Statement(_ADD_IF_ROOM if if_room else _ADD_TO_COUNTERS, given)
-
-
-_amount = statements.by_key(_inventories.c.id, _inventories.c.used, "key", "by")
-_counters = (
-    update(_inventories)
-    .where(statements.is_among(_inventories.c.id, "key"))
-    # The record as the API shows it did not change: its modified time stays.
-    .values(used=_inventories.c.used + _amount, updated_at=_inventories.c.updated_at)
-)
-_ADD_TO_COUNTERS = CompiledStatement(_counters, "key", "by")
-# The rule of placement.objects.replacement.has_room, on the row as it is when it is written: UPDATE locks
-# it and looks at its newest values, so what was read without a lock only says whether this is worth trying.
-_ADD_IF_ROOM = CompiledStatement(
-    _counters.where(
-        _inventories.c.min_unit <= _amount,
-        _inventories.c.max_unit >= _amount,
-        _amount % statements.step_of(_inventories) == 0,
-        # The product is not rounded down: what is used is a whole number, and so fits both or neither.
-        _inventories.c.used + _amount
-        <= (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio,
-    ),
-    "key",
-    "by",
-)
-
-
-def add_owner_usages(tx: Transaction, changes: Mapping[Account, int]) -> None:
-    """Add to the sums of owners. One statement, the last of a transaction: it locks a slot until COMMIT."""
-    # Transactions that share this slot share the slot of the log too, and have queued up there already.
-    slot = tx.slot_seed % SLOTS
-    columns = tuple(models.owner_usages.c.keys())
-    # Sorted: an upsert of several rows locks them one after the other.
-    rows = sorted((*account, slot, change) for account, change in changes.items() if change)
-    named = [dict(zip(columns, row, strict=True)) for row in rows]
-    tx.insert_later(models.owner_usages, named, or_add=_OR_ADD[tx.dialect])

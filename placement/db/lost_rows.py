@@ -24,7 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import consumer_keys, history_rows, models, named_rows, provider_rows
+from placement.db import consumer_keys, models, named_rows, provider_rows, writes
+from placement.db.change import Change
 from placement.db.consumer_keys import names_consumer
 from placement.db.database import Transaction
 from placement.db.statements import is_one_of
@@ -54,7 +55,7 @@ def restore_classes(tx: Transaction) -> int:
     missing = sorted(set(tx.column(CLASSLESS.with_only_columns(_inventories.c.resource_class_id))))
     for class_id in missing[:BATCH]:
         named_rows.restore(tx, named_rows.CLASSES, class_id, f"CUSTOM_LOST_{class_id}")
-        provider_rows.touch_with_class(tx, class_id)
+    writes.finish(tx, Change(renamed_classes=missing[:BATCH]))
     return len(missing[:BATCH])
 
 
@@ -101,7 +102,7 @@ def name_bare(tx: Transaction) -> int:
     ids = tx.column(BARE.with_only_columns(_providers.c.id).limit(BATCH))
     if not ids:
         return 0
-    history_rows.watch_providers(tx, provider_rows.lock(tx, (), ids))
+    writes.take(tx, providers=provider_rows.lock(tx, (), ids))
     # Clients read 0 where there is none, but no generation ever goes back.
     last = case((_providers.c.own_generation > 0, _providers.c.own_generation), else_=0)
     shown = {
@@ -110,7 +111,7 @@ def name_bare(tx: Transaction) -> int:
         "updated_at": _providers.c.updated_at,
     }
     tx.change(update(_providers).where(is_one_of(_providers.c.id, ids)).values(shown))
-    provider_rows.touch(tx, ids)
+    writes.finish(tx, Change(touched=ids))
     return len(ids)
 
 
@@ -156,14 +157,15 @@ NAMELESS = _select_parts([(table, of, _lacks(key, of)) for table, of, key in _NA
 
 def remove_nameless(tx: Transaction) -> int:
     """Remove associations as a deletion of the trait would have required it: none can be told by its name."""
-    done = 0
+    done, touched = 0, set[int]()
     for table, of, key in _NAMED_PARTS:
         of_provider = table.c.resource_provider_id
         ids = tx.column(select(of_provider).distinct().where(_lacks(key, of)).limit(BATCH))
         if ids:
             provider_rows.lock(tx, (), ids)
             done += tx.change(delete(table).where(is_one_of(of_provider, ids), _lacks(key, of)))
-            provider_rows.touch(tx, ids)
+            touched.update(ids)
+    writes.finish(tx, Change(touched=touched))
     return done
 
 

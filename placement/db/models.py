@@ -45,6 +45,14 @@ from sqlalchemy.types import TypeEngine
 
 metadata = MetaData()
 
+SHOWN = frozenset(
+    {
+        *("resource_providers", "inventories", "resource_provider_traits"),
+        *("resource_provider_aggregates", "allocations", "consumers"),
+    }
+)
+"""The tables whose changes searches and followers must learn of (:func:`placement.db.writes.finish`)."""
+
 # Column collations are chosen per database by the migrations (exact, byte-wise comparison).
 TABLE_OPTIONS: dict[str, Any] = {
     "mysql_engine": "InnoDB",

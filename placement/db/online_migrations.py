@@ -12,12 +12,12 @@ from sqlalchemy import Inspector, func, inspect, select, update
 
 from placement.db import (
     consumer_keys,
-    ledger_writes,
     models,
     named_rows,
     owner_usage_rows,
-    provider_rows,
+    writes,
 )
+from placement.db.change import Change
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.owner_usage_rows import Account
@@ -63,9 +63,8 @@ def _set_roots(tx: Transaction, max_count: int) -> int:
         .where(is_one_of(_providers.c.id, ids), _providers.c.root_provider_id.is_(None))
         .values(root_provider_id=_providers.c.id, updated_at=models.now())
     )
-    if _is_searched(tx):
-        # A searching worker must see the new root.
-        provider_rows.touch(tx, ids)
+    # A searching worker must see the new root.
+    writes.finish(tx, Change(touched=ids if _is_searched(tx) else ()))
     return done
 
 
@@ -100,14 +99,18 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
         # Another writer was faster; or, if it stays so, something is wrong (on PostgreSQL, copied
         # rows with ids that their sequence has not reached), and "complete" would be false.
         raise StaleRead("a consumer could not be inserted")
-    if uuids and _is_searched(tx):
+    if not uuids:
+        return done
+    held_on, sums = set[int](), dict[Account, int]()
+    if _is_searched(tx):
         # Trees show the owners of their allocations.
-        held_on = select(_allocations.c.resource_provider_id).where(
+        placed = select(_allocations.c.resource_provider_id).where(
             is_one_of(_allocations.c.consumer_id, uuids)
         )
-        provider_rows.touch(tx, sorted(set(tx.column(held_on))))
-    if uuids and inspect(tx.connection).has_table(models.owner_usages.name):
-        _count_for_owner(tx, uuids, **owner)
+        held_on.update(tx.column(placed))
+    if inspect(tx.connection).has_table(models.owner_usages.name):
+        sums = _count_for_owner(tx, uuids, **owner)
+    writes.finish(tx, Change(touched=held_on, owner_usages=sums))
     return done
 
 
@@ -116,8 +119,10 @@ def _is_searched(tx: Transaction) -> bool:
     return inspect(tx.connection).has_table(models.provider_changes.name)
 
 
-def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id: int) -> None:
-    """Add the allocations that had no owner to the sums of their new one."""
+def _count_for_owner(
+    tx: Transaction, uuids: list[str], project_id: int, user_id: int
+) -> dict[Account, int]:
+    """Return by how much the sums of the new owner of these consumers go up."""
     of_class = _allocations.c.resource_class_id
     sums = (
         select(of_class, func.sum(_allocations.c.used))
@@ -126,13 +131,10 @@ def _count_for_owner(tx: Transaction, uuids: list[str], project_id: int, user_id
     )
     amounts = {class_id: int(amount) for class_id, amount in tx.rows(sums)}
     amounts[owner_usage_rows.CONSUMERS] = len(uuids)
-    ledger_writes.add_owner_usages(
-        tx,
-        {
-            Account(project_id, user_id, owner_usage_rows.NO_TYPE, class_id): amount
-            for class_id, amount in amounts.items()
-        },
-    )
+    return {
+        Account(project_id, user_id, owner_usage_rows.NO_TYPE, class_id): amount
+        for class_id, amount in amounts.items()
+    }
 
 
 def note_consumer_uuids(database: Database, _ids: IncompleteIds, max_count: int) -> tuple[int, int]:

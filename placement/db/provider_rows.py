@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import change_rows, counters, digests, models, statements
+from placement.db import counters, digests, models, statements
 from placement.db.database import Access, Transaction, stale_if_refused
 from placement.db.statements import CompiledStatement
 
@@ -104,19 +104,6 @@ def lock_free(tx: Transaction, ids: Collection[int]) -> set[int]:
 _SOME = select(_providers.c.id).where(statements.is_among(_providers.c.id, "id"))
 _EXISTING = CompiledStatement(_SOME, "id")
 _LOCK_FREE = CompiledStatement(_SOME.with_for_update(skip_locked=True), "id")
-
-
-def step(tx: Transaction, providers: Collection[LockedProvider]) -> None:
-    """Step the generations of locked providers, and their revisions. Two statements.
-
-    :raises StaleRead: a generation is not the one that was read.
-    """
-    change_rows.advance(tx, {1: [provider.as_read for provider in providers]}, ())
-
-
-def touch(tx: Transaction, ids: Collection[int]) -> None:
-    """Step only the revision: the search must read these providers again. Two statements."""
-    change_rows.advance(tx, {}, ids)
 
 
 class ProviderRow(NamedTuple):
@@ -268,7 +255,7 @@ def find_tree_members(tx: Transaction, root_id: int) -> set[int]:
 def insert_provider(
     tx: Transaction, uuid: str, name: str, parent: TreePosition | None, created_at: datetime
 ) -> int:
-    """Insert a provider below ``parent``, or as a root, and return its id. Three or four statements.
+    """Insert a provider below ``parent``, or as a root, and return its id. Two or three statements.
 
     :raises StaleRead: the uuid or the name was taken meanwhile.
     """
@@ -287,7 +274,6 @@ def insert_provider(
     # A root names itself, by an id that it has only now.
     if parent is None:
         tx.change_later(_BECOME_ROOT, {"provider": provider_id})
-    change_rows.note(tx, [provider_id])
     return provider_id
 
 
@@ -328,21 +314,20 @@ _BECOME_ROOT = CompiledStatement(
 
 
 def rename(tx: Transaction, provider_id: int, name: str) -> None:
-    """Give a locked provider this name, which may be the one it has. Two statements.
+    """Give a locked provider this name, which may be the one it has. One statement.
 
     :raises StaleRead: the name was taken meanwhile.
     """
     # The statement is sent at once: a refusal must be raised inside the block.
     with stale_if_refused("the provider's name was taken"):
         tx.change(_RENAME, {"provider": provider_id, "name": name, "now": models.now()})
-    change_rows.note(tx, [provider_id])
 
 
 _RENAME = CompiledStatement(
     update(_providers)
     .where(_OWN_ROW)
     .ordered_values(
-        *change_rows.revise(name=cast(_given["name"], Text)).items(),
+        *digests.revise(name=cast(_given["name"], Text)).items(),
         (_providers.c.name, _given["name"]),
         (_providers.c.updated_at, bindparam("now", type_=_providers.c.updated_at.type)),
     )
@@ -354,7 +339,7 @@ def move(
 ) -> None:
     """Put a provider below ``parent``, or make it a root; its locked subtree follows.
 
-    Every member shows another root from now on, so all of them count as modified. Two statements.
+    Every member shows another root from now on, so all of them count as modified. One statement.
     """
     parent_id: ColumnElement[int] = case(
         (_providers.c.id == own.id, parent.id if parent else None),
@@ -365,13 +350,12 @@ def move(
         update(_providers)
         .where(statements.is_one_of(_providers.c.id, sorted(subtree)))
         .ordered_values(
-            *change_rows.revise(parent_id=parent_id, root_id=root_id).items(),
+            *digests.revise(parent_id=parent_id, root_id=root_id).items(),
             (_providers.c.parent_provider_id, parent_id),
             (_providers.c.root_provider_id, root_id),
             (_providers.c.updated_at, models.now()),
         )
     )
-    change_rows.note(tx, subtree, left=own.root_uuid)
 
 
 def find_blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool, str | None]:
@@ -398,14 +382,10 @@ _BLOCKERS = CompiledStatement(
 )
 
 
-def delete_provider(tx: Transaction, provider_id: int, root_uuid: str) -> None:
-    """Delete a locked provider with its inventories and associations. Six statements.
-
-    :param root_uuid: of the tree that loses it.
-    """
+def delete_provider(tx: Transaction, provider_id: int) -> None:
+    """Delete a locked provider with its inventories and associations. Five statements."""
     for statement in _DELETIONS:
         tx.change(statement, {"provider": provider_id})
-    change_rows.note(tx, [provider_id], left=root_uuid)
 
 
 _DELETIONS = tuple(
@@ -428,14 +408,3 @@ _DELETIONS = tuple(
         ),
     )
 )
-
-
-def touch_with_class(tx: Transaction, class_id: int) -> None:
-    """Step the revision of every provider that has inventory of a class. Two statements."""
-    inventories = models.inventories
-    having = select(inventories.c.resource_provider_id).where(
-        inventories.c.resource_class_id == class_id
-    )
-    tx.change(change_rows.MOVE_REVISION.where(_providers.c.id.in_(having)))
-    # The providers may be thousands, and an entry of the log has room for a few dozen ids.
-    change_rows.note_many(tx)

@@ -31,7 +31,6 @@ from sqlalchemy import (
 
 from placement import telemetry
 from placement.db import (
-    change_rows,
     cloud_rows,
     counters,
     dialects,
@@ -41,7 +40,9 @@ from placement.db import (
     models,
     provider_rows,
     scrub_rows,
+    writes,
 )
+from placement.db.change import Change
 from placement.db.coexistence import adoption, state
 from placement.db.coexistence.state import IS_FOREIGN, UNDER_WAY, is_under_way
 from placement.db.database import Access, Database, Transaction
@@ -215,7 +216,7 @@ def _mend_counters(tx: Transaction, ids: Collection[int]) -> list[str]:
             right[record_id] = int(counted)
             wrong[provider_id].append(f"{name} was kept as {kept} and is {counted}")
     counters.correct(tx, right)
-    provider_rows.touch(tx, wrong)
+    writes.finish(tx, Change(touched=wrong.keys()))
     if wrong and is_under_way(tx):
         return []
     return [
@@ -291,10 +292,8 @@ def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
     adoption.adopt(tx, foreign)
     for name in foreign.values():
         adoption.tell_of(name)
-    provider_rows.touch(tx, moved)
-    if moved:
-        # The provider may have been moved out of another tree, which no row shows any more.
-        change_rows.note_many(tx)
+    # A provider may have been moved out of another tree, which no row shows any more.
+    writes.finish(tx, Change(touched=moved, is_unnamed=bool(moved)))
     # During a coexistence the other service may have done it.
     if not by_hand or is_under_way(tx):
         return []
@@ -351,7 +350,7 @@ def _show_owners_again(db: Database, wrong: Sequence[Row], way: Way) -> None:
 
 def _show_usage_again(tx: Transaction, ids: Collection[int]) -> None:
     found = [row.id for row in provider_rows.lock(tx, (), ids).values()]
-    change_rows.advance(tx, {}, found, usage_alone=True)
+    writes.finish(tx, Change(touched=found, usage_only=True))
 
 
 def _mend_sums(tx: Transaction, span: Parameters) -> list[str]:

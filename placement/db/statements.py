@@ -29,6 +29,7 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    insert,
     literal_column,
     text,
 )
@@ -36,7 +37,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import UserDefinedType
 
-from placement.db import dialects
+from placement.db import dialects, models
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -61,6 +62,7 @@ class CompiledStatement:
 
     def __init__(self, statement: Any, *lists: str) -> None:
         self.statement = statement
+        self.shown_table = find_shown_table(statement)
         self._lists = lists
         self._texts: dict[tuple[Any, ...], DriverText] = {}
 
@@ -90,6 +92,16 @@ class Statement(NamedTuple):
 
     compiled: CompiledStatement | Executable
     parameters: Parameters = NOTHING
+
+
+def find_shown_table(statement: Any) -> str:
+    """Return the table of the API that a statement changes, "" if it changes none."""
+    if isinstance(statement, Statement):
+        statement = statement.compiled
+    if isinstance(statement, CompiledStatement):
+        return statement.shown_table
+    table = getattr(statement, "table", None)
+    return table.name if isinstance(table, Table) and table.name in models.SHOWN else ""
 
 
 class DriverText:
@@ -384,7 +396,9 @@ def _insert(
         for index in range(count)
         for name, key in zip(names, keys(index), strict=True)
     }
-    return CompiledStatement(statement.bindparams(*typed.values()))
+    compiled = CompiledStatement(statement.bindparams(*typed.values()))
+    compiled.shown_table = find_shown_table(insert(table))
+    return compiled
 
 
 @cache

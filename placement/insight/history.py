@@ -64,7 +64,7 @@ def read_writes(db: Database, given: Mapping[str, str], limit: int) -> HistoryPa
     :raises HistoryNotKept: 404
     :raises MalformedRequest: a time that does not exist.
     """
-    if not db.keeps_history:
+    if not history_rows.is_kept(db):
         raise HistoryNotKept()
     asked: dict[str, Any] = {
         column: given[name] for name, column in _COLUMNS.items() if name in given

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from placement import errors
-from placement.db import allocation_rows, hold_rows
+from placement.db import allocation_rows, hold_rows, writes
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
 from placement.db.provider_rows import LockedProvider
@@ -75,7 +75,7 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
     if ledger.try_claim(tx, replaced, owners, reading):
         return
     providers, inventories = ledger.write_then_hold(tx, replaced)
-    ledger.finish_write(tx, replaced, owners, providers, inventories)
+    writes.finish(tx, ledger.list_outcome(replaced, owners, providers, inventories))
 
 
 def _require_holders(tx: Transaction, changes: Sequence[ConsumerChange]) -> None:
@@ -121,7 +121,7 @@ def remove(
 
     owners = ledger.take_consumers(tx, replaced, reading)
     providers, inventories = ledger.write_then_hold(tx, replaced)
-    ledger.finish_write(tx, replaced, owners, providers, inventories, steps={})
+    writes.finish(tx, ledger.list_outcome(replaced, owners, providers, inventories, steps={}))
     return providers
 
 

@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 
 from placement import authorship, errors, telemetry
 from placement.db import (
-    change_rows,
-    history_rows,
     hold_rows,
     ledger_rows,
     ledger_writes,
     provider_rows,
+    writes,
 )
+from placement.db.change import Change, ConsumerOutcome
 from placement.db.database import MOST_TURNS, Database, Transaction
 from placement.db.ledger_rows import ConsumerRow, Reading
 from placement.objects import allocation, ledger
@@ -155,15 +155,15 @@ def _remove_stray(db: Database, found: Mapping[int, str | None]) -> bool:
 def keep_allocations(tx: Transaction, records: Sequence[ConsumerRow], reading: Reading) -> None:
     """End the holds of locked consumers by stepping their generations; they keep what they hold."""
     uuids = [record.uuid for record in records]
-    before = history_rows.read_consumers(tx, uuids)
+    writes.take(tx, consumers=uuids)
     ledger_writes.step_consumers(tx, records)
-    after = {uuid: was._replace(generation=was.generation + 1) for uuid, was in before.items()}
-    history_rows.note_consumers(tx, before, after, dict.fromkeys(before, authorship.current()))
     hold_rows.remove_ended(tx, [record.id for record in records])
     # Trees show the generations of consumers.
     ids = {row.provider_id for uuid in uuids for row in reading.allocations.get(uuid, ())}
     ledger.lock_providers(tx, (), ids)
-    change_rows.advance(tx, {}, ids, usage_alone=True)
+    author = authorship.current()
+    outcomes = {row.uuid: ConsumerOutcome(author, row.generation + 1) for row in records}
+    writes.finish(tx, Change(touched=ids, usage_only=True, consumers=outcomes))
 
 
 def end_all(db: Database) -> list[str]:

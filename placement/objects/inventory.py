@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from placement import errors
-from placement.db import allocation_rows, class_rows, inventory_rows, provider_rows
+from placement.db import allocation_rows, class_rows, inventory_rows, writes
+from placement.db.change import Change
 from placement.db.database import Database, Transaction
 from placement.db.inventory_rows import InventoryRow, ProviderInventory, ShownRecord
 from placement.db.provider_rows import LockedProvider
@@ -347,7 +348,7 @@ def delete(db: Database, provider_uuid: str, class_name: str) -> None:
 
 
 def _step(tx: Transaction, provider: LockedProvider) -> int:
-    provider_rows.step(tx, [provider])
+    writes.finish(tx, Change(stepped={1: [provider.as_read]}))
     return provider.generation + 1
 
 

@@ -13,20 +13,21 @@ from types import MappingProxyType
 from typing import Any
 
 from placement.db import (
-    history_rows,
     inventory_rows,
     ledger_rows,
     ledger_writes,
     named_rows,
     provider_rows,
     statements,
+    writes,
 )
+from placement.db.change import Change
 from placement.db.coexistence.adoption import recount_doubted
 from placement.db.database import StaleRead, Transaction
-from placement.db.history_rows import ConsumerState
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Owner, Reading
 from placement.db.provider_rows import LockedProvider
+from placement.db.writes import UncheckedPlace
 from placement.inventory_record import MAX_INT
 from placement.objects import replacement
 from placement.objects.replacement import (
@@ -103,7 +104,7 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     uuids = [change.uuid for change in replaced.changes]
     records = {uuid: reading.consumers[uuid] for uuid in uuids if uuid in reading.consumers}
     # A concurrent write of one of them steps its generation, and the comparison below fails.
-    before = history_rows.read_consumers(tx, records)
+    writes.take(tx, consumers=records, new_consumers=owners.keys() - records.keys())
     ledger_writes.create_consumers(tx, {uuid: o for uuid, o in owners.items() if uuid not in records})
     ledger_writes.step_consumers(tx, [records[uuid] for uuid in owners if uuid in records])
     ledger_writes.hand_over_consumers(
@@ -115,27 +116,7 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
         },
     )
     ledger_writes.remove_consumers(tx, [row for uuid, row in records.items() if uuid not in owners])
-    if tx.keeps_history:
-        authors = {change.uuid: change.author for change in replaced.changes}
-        history_rows.note_consumers(tx, before, _states_after(replaced, before), authors)
     return owners
-
-
-def _states_after(
-    replaced: Replacement, before: Mapping[str, ConsumerState]
-) -> dict[str, ConsumerState]:
-    """Return the consumers that will hold something, as the history shows them."""
-    return {
-        change.uuid: ConsumerState(
-            replaced.consumers[change.uuid].generation_after,
-            change.project,
-            change.user,
-            change.type or (before[change.uuid].type if change.uuid in before else None),
-            change.allocations,
-        )
-        for change in replaced.changes
-        if change.allocations
-    }
 
 
 def _make_owners(
@@ -243,24 +224,19 @@ def write_allocations(tx: Transaction, replaced: Replacement) -> None:
     ledger_writes.replace_allocations(tx, replaced.removed, added)
 
 
-def finish_write(
-    tx: Transaction,
+def list_outcome(
     replaced: Replacement,
     owners: Mapping[str, Owner],
     providers: Mapping[int, LockedProvider],
     inventories: Mapping[InventoryKey, InventoryRow],
     steps: Mapping[int, int] | None = None,
-    *,
-    usage_alone: bool = True,
-) -> None:
-    """Keep counters and sums equal to the ledger, and step the providers; the end of a write.
+) -> Change:
+    """Return what a write of allocations has changed, for :func:`placement.db.writes.finish`.
 
     :param owners: of the consumers that hold something now.
     :param providers: those that are there; all are locked.
     :param steps: by id of provider, by how much its generation goes up; of the others of the replacement only
         the revision does. None: of those that the request names or empties, by 1.
-    :param usage_alone: no inventory has changed but in what is used of it.
-    :raises StaleRead: a provider's generation is not the one that was read.
     """
     # Providers that a consumer only leaves keep their generation (specification 03 section 2).
     if steps is None:
@@ -271,13 +247,13 @@ def finish_write(
     changes = replaced.used_changes()
     # A database that was taken over may hold allocations without inventory.
     places = [place for place, amount in changes.items() if amount and place in inventories]
-    ledger_writes.finish(
-        tx,
-        [(inventories[place].id, changes[place]) for place in places],
-        replacement.owner_usage_changes(replaced, owners),
+    return Change(
         stepped=stepped,
         touched=replaced.provider_ids - steps.keys(),
-        usage_alone=usage_alone,
+        usage_only=True,
+        counters=[(inventories[place].id, changes[place]) for place in places],
+        owner_usages=replacement.owner_usage_changes(replaced, owners),
+        consumers=replaced.list_outcomes(),
     )
 
 
@@ -314,7 +290,10 @@ def try_claim(
         return False
     write_allocations(tx, replaced)
     (provider_id,) = replaced.provider_ids
-    counters = [(inventories[place].id, amount) for place, amount in amounts.items()]
-    owner_usages = replacement.owner_usage_changes(replaced, owners)
-    ledger_writes.claim(tx, provider_id, counters, owner_usages, revision)
+    claimed = Change(
+        counters=[(inventories[place].id, amount) for place, amount in amounts.items()],
+        owner_usages=replacement.owner_usage_changes(replaced, owners),
+        consumers=replaced.list_outcomes(),
+    )
+    writes.finish(tx, claimed, UncheckedPlace(provider_id, revision))
     return True

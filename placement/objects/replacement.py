@@ -11,6 +11,7 @@ from typing import Final
 
 from placement import authorship, errors
 from placement.authorship import Author
+from placement.db.change import ConsumerOutcome
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import AllocationRow, ConsumerRow, Owner, Reading
 from placement.db.ledger_writes import FIRST_GENERATION
@@ -184,6 +185,20 @@ class Replacement:
         for new in self.added:
             changes[new.key] += new.amount
         return changes
+
+    def list_outcomes(self) -> dict[str, ConsumerOutcome]:
+        """Return what the consumers are after the write, by uuid."""
+        return {
+            change.uuid: ConsumerOutcome(
+                change.author,
+                self.consumers[change.uuid].generation_after,
+                change.project,
+                change.user,
+                change.type,
+                change.allocations,
+            )
+            for change in self.changes
+        }
 
 
 def require_sound(changes: Sequence[ConsumerChange], reading: Reading, action: str) -> None:

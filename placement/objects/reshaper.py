@@ -14,7 +14,7 @@ from typing import Any
 import os_resource_classes
 
 from placement import errors
-from placement.db import allocation_rows, class_rows, history_rows, inventory_rows
+from placement.db import allocation_rows, class_rows, inventory_rows, writes
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Reading
@@ -117,7 +117,7 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     if change.seen is None or change.seen != tag_of(listed, shown):
         for provider_id, each in listed.items():
             _require_generation(each, providers[provider_id].generation)
-    history_rows.watch_providers(tx, [each.provider_uuid for each in change.inventories])
+    writes.take(tx, providers=[each.provider_uuid for each in change.inventories])
     wanted = {
         (provider_id, reading.classes[name]): record
         for provider_id, each in listed.items()
@@ -137,15 +137,10 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     changes = replaced.used_changes()
     used = {place: left.get(place, 0) + changes.get(place, 0) for place in added}
     _write_inventories(tx, before, wanted, removed, used)
-    ledger.finish_write(
-        tx,
-        replaced,
-        owners,
-        providers,
-        {place: row for place, row in before.items() if place not in removed},
-        _count_steps(listed, replaced),
-        usage_alone=False,
-    )
+    kept = {place: row for place, row in before.items() if place not in removed}
+    steps = _count_steps(listed, replaced)
+    outcome = ledger.list_outcome(replaced, owners, providers, kept, steps)
+    writes.finish(tx, replace(outcome, usage_only=False))
 
 
 def _require_sound(change: Reshape, reading: Reading) -> None:

@@ -3,7 +3,8 @@
 import os_resource_classes
 
 from placement import errors
-from placement.db import class_rows, provider_rows
+from placement.db import class_rows, writes
+from placement.db.change import Change
 from placement.db.class_rows import ClassRow
 from placement.db.database import Database, Transaction
 
@@ -86,7 +87,7 @@ def rename(db: Database, name: str, new_name: str) -> None:
         if class_rows.get(tx, new_name) is not None:
             raise NewClassNameTaken(name=new_name)
         class_rows.rename(tx, class_id, new_name)
-        provider_rows.touch_with_class(tx, class_id)
+        writes.finish(tx, Change(renamed_classes=[class_id]))
 
     db.write(work)
 

@@ -1,12 +1,14 @@
 """Resource providers: what has inventory, alone or in a tree (specification 02 sections 3 and 5)."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from placement import errors
-from placement.db import history_rows, models, named_rows, provider_rows
+from placement.db import models, named_rows, provider_rows, writes
 from placement.db.association_rows import AGGREGATES
+from placement.db.change import Change, Departure
 from placement.db.database import Database, Reader, StaleRead, Transaction
 from placement.db.provider_rows import LockedProvider, ProviderRow, TreePosition, TreeRow
 
@@ -201,12 +203,11 @@ def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> P
     if parent_uuid is not None:
         parent = found[parent_uuid]
         _lock_unmoved(tx, [parent])
-    history_rows.watch_providers(tx, [uuid])
+    writes.take(tx, providers=[uuid])
     created_at = models.now()
     provider_id = provider_rows.insert_provider(tx, uuid, name, parent, created_at)
+    writes.finish(tx, Change(written=[provider_id], touched=_list_new_parents(parent)))
     # Returned as it was written: to read it again would cost each new host a statement.
-    if parent is not None:
-        _write_parent(tx, parent)
     root_uuid = uuid if parent is None else parent.root_uuid
     return ProviderRow(provider_id, uuid, name, 0, parent_uuid, root_uuid, created_at)
 
@@ -233,7 +234,7 @@ def _lock_to_change(
 ) -> dict[int, TreeRow]:
     """Lock a provider that is changed and others that are not."""
     locked = _lock_unmoved(tx, [own, *others], tree_of)
-    history_rows.watch_providers(tx, [own.uuid])
+    writes.take(tx, providers=[own.uuid])
     return locked
 
 
@@ -264,16 +265,18 @@ def _save(
     if uuid not in found:
         raise ProviderNotFound(uuid=uuid)
     own = found[uuid]
+    moved = Change()
     if parent_uuid is UNCHANGED:
         _lock_to_change(tx, own)
     elif isinstance(parent_uuid, str) and parent_uuid not in found:
         raise ProviderNotSaved(uuid=uuid, cause=NO_SUCH_PARENT)
     else:
         parent = found[parent_uuid] if isinstance(parent_uuid, str) else None
-        _set_parent(tx, own, parent, may_move)
+        moved = _set_parent(tx, own, parent, may_move)
     if any(position.has_name and position.id != own.id for position in found.values()):
         raise NewNameTaken(name=name)
     provider_rows.rename(tx, own.id, name)
+    writes.finish(tx, replace(moved, written=[own.id]))
     saved = provider_rows.get(tx, uuid)
     assert saved is not None
     return saved
@@ -281,12 +284,12 @@ def _save(
 
 def _set_parent(
     tx: Transaction, own: TreePosition, parent: TreePosition | None, may_move: bool
-) -> None:
-    """Put a provider and its subtree where specification 02 section 3.5 says."""
+) -> Change:
+    """Put a provider and its subtree where specification 02 section 3.5 says; return what has changed."""
     parent_id = None if parent is None else parent.id
     if parent_id == own.parent_id:
         _lock_to_change(tx, own)
-        return
+        return Change()
     if own.parent_id is not None and not may_move:
         reason = UN_PARENTING if parent is None else RE_PARENTING
         raise ProviderNotSaved(uuid=own.uuid, cause=reason)
@@ -300,18 +303,17 @@ def _set_parent(
     subtree = _collect_subtree(own.id, tree)
     if parent_id in subtree:
         raise ProviderNotSaved(uuid=own.uuid, cause=LOOP)
-    if parent is not None:
-        _write_parent(tx, parent)
     provider_rows.move(tx, own, parent, subtree)
+    return Change(touched=_list_new_parents(parent), left=Departure(subtree, own.root_uuid))
 
 
-def _write_parent(tx: Transaction, parent: TreePosition) -> None:
-    """Write the row of a provider that gets a child.
+def _list_new_parents(parent: TreePosition | None) -> list[int]:
+    """Return the id of a provider that gets a child, whose row is written too.
 
     A lock is known to one node of a Galera cluster only. A move of the parent on another node writes
     this row as well, so that the cluster refuses one of the two.
     """
-    provider_rows.touch(tx, [parent.id])
+    return [] if parent is None else [parent.id]
 
 
 def _collect_subtree(top_id: int, tree: Mapping[int, TreeRow]) -> set[int]:
@@ -346,8 +348,9 @@ def delete(db: Database, uuid: str) -> None:
             raise ProviderHasChildren(uuid=uuid)
         if has_allocations:
             raise ProviderInUse(uuid=uuid)
-        history_rows.watch_providers(tx, [uuid])
-        provider_rows.delete_provider(tx, provider.id, root_uuid or uuid)
+        writes.take(tx, providers=[uuid])
+        provider_rows.delete_provider(tx, provider.id)
+        writes.finish(tx, Change(left=Departure([provider.id], root_uuid or uuid)))
 
     db.write(work)
 
@@ -368,7 +371,7 @@ def lock_one(
         raise ProviderNotFound(uuid=uuid)
     if generation is not None and generation != provider.generation:
         raise conflict()
-    history_rows.watch_providers(tx, [uuid])
+    writes.take(tx, providers=[uuid])
     return provider
 
 
@@ -405,10 +408,10 @@ def replace_aggregates(
             AGGREGATES.add(tx, provider.id, known.values())
         # A set that stays the same steps it too, as clients of 1.19 and later are used to.
         if generation is not None:
-            provider_rows.step(tx, [provider])
+            writes.finish(tx, Change(stepped={1: [provider.as_read]}))
             return generation + 1
         if wanted != present.keys():
-            provider_rows.touch(tx, [provider.id])
+            writes.finish(tx, Change(touched=[provider.id]))
         return provider.generation
 
     return db.write(work, on_conflict=AggregatesLost)

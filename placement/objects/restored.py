@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from placement.db import change_rows, invariants, provider_rows, scrub_rows, sequences
+from placement.db import change_rows, invariants, provider_rows, scrub_rows, sequences, writes
+from placement.db.change import Change
 from placement.db.coexistence import adoption, takeover
 from placement.db.coexistence.takeover import TellProgress
 from placement.db.database import Database, Transaction
@@ -58,3 +59,4 @@ def _count(tx: Transaction, ids: Collection[int], step: int) -> None:
     provider_rows.lock(tx, (), ids)
     adoption.adopt(tx, ids)
     change_rows.move_far(tx, ids, step)
+    writes.finish(tx, Change())

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import os_traits
 
 from placement import errors
-from placement.db import provider_rows, trait_rows
+from placement.db import trait_rows, writes
 from placement.db.association_rows import TRAITS
+from placement.db.change import Change
 from placement.db.database import Access, Database, Transaction
 from placement.db.trait_rows import TraitQuery, TraitRow
 from placement.objects import resource_provider
@@ -196,7 +197,7 @@ def replace_of_provider(
             return ProviderTraits(generation, traits)
         TRAITS.remove(tx, provider.id, [present[name] for name in present.keys() - wanted])
         TRAITS.add(tx, provider.id, [trait.id for trait in traits if trait.name not in present])
-        provider_rows.step(tx, [provider])
+        writes.finish(tx, Change(stepped={1: [provider.as_read]}))
         return ProviderTraits(generation + 1, traits)
 
     return db.write(work, on_conflict=TraitsLost)
@@ -211,6 +212,6 @@ def delete_of_provider(db: Database, provider_uuid: str) -> None:
     def work(tx: Transaction) -> None:
         provider = resource_provider.lock_one(tx, provider_uuid)
         if TRAITS.remove_all(tx, provider.id):
-            provider_rows.step(tx, [provider])
+            writes.finish(tx, Change(stepped={1: [provider.as_read]}))
 
     db.write(work, on_conflict=TraitsLost)

@@ -113,7 +113,7 @@ class Dispatcher:
             target = action.target(request) if action.target else None
             self._authorizer.check(action.rule, request.context, target)
         request.authorize = partial(self._authorizer.check, context=request.context, target=None)
-        if not request.db.keeps_history:
+        if not request.db.watchers:
             return _serve(action.handler, request)
         with authorship.acting(_name_author(request)):
             return _serve(action.handler, request)

@@ -45,6 +45,6 @@ def test_pages_are_one_after_the_other(history: HistoryClient, service: Service)
 def test_what_is_refused_is_raised(history: HistoryClient, service: Service) -> None:
     with pytest.raises(HistoryNotRead, match="since"):
         next(history.writes(since="yesterday"))
-    service.db.keeps_history = False
+    service.db.watchers = ()
     with pytest.raises(HistoryNotRead, match="history_days"):
         next(history.writes())

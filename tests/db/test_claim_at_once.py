@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select, update
 
-from placement.db import change_rows, ledger_rows, ledger_writes, models
+from placement.db import change_rows, ledger_rows, models, writes
+from placement.db.change import Change
 from placement.db.database import Database, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
@@ -65,6 +66,12 @@ def random_record(draw: random.Random) -> InventoryRecord:
     )
 
 
+def claim(tx: Transaction, provider_id: int, amounts: list[tuple[int, int]]) -> None:
+    """Claim on a provider that is not locked."""
+    change = Change(counters=amounts, owner_usages=OWED)
+    writes.finish(tx, change, writes.UncheckedPlace(provider_id))
+
+
 def test_the_database_lets_in_what_has_room_and_nothing_else(db: Database) -> None:
     """Its condition is the check in Python, of every record."""
     seed = random.randrange(10**9)
@@ -82,7 +89,7 @@ def test_the_database_lets_in_what_has_room_and_nothing_else(db: Database) -> No
         fits = replacement.has_room(demands, replacement.by_place(before), {})
         taken = [(record.id, amount) for record, amount in zip(before, amounts, strict=True)]
         try:
-            db.write(lambda tx: ledger_writes.claim(tx, before[0].provider_id, taken, OWED))  # noqa: B023
+            db.write(lambda tx: claim(tx, before[0].provider_id, taken))  # noqa: B023
         except ObjectsChanged:
             assert not fits, (before, amounts)
             assert stock(db, made) == before
@@ -123,7 +130,7 @@ def test_a_provider_whose_counters_are_not_right_is_not_written(db: Database) ->
     db.write(lambda tx: tx.connection.execute(foreign))
 
     with pytest.raises(ObjectsChanged):
-        db.write(lambda tx: ledger_writes.claim(tx, record.provider_id, [(record.id, 1)], OWED))
+        db.write(lambda tx: claim(tx, record.provider_id, [(record.id, 1)]))
     assert stock(db, made) == before
 
     allocation.replace_allocations(db, change(made, VCPU=1))
@@ -132,7 +139,7 @@ def test_a_provider_whose_counters_are_not_right_is_not_written(db: Database) ->
 
 def test_a_provider_that_is_gone_is_not_written(db: Database) -> None:
     with pytest.raises(ObjectsChanged):
-        db.write(lambda tx: ledger_writes.claim(tx, 10**9, [(10**9, 1)], OWED))
+        db.write(lambda tx: claim(tx, 10**9, [(10**9, 1)]))
 
 
 # SQLite has one writer at a time: nothing goes while another looks.

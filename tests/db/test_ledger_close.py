@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import select
 
-from placement.db import ledger_rows, ledger_writes, models, statements
+from placement.db import ledger_rows, models, statements, writes
+from placement.db.change import Change
 from placement.db.database import Database, Snapshot, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.owner_usage_rows import CONSUMERS, Account
@@ -45,7 +46,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Ending:
-    """What the last statements of a change write, as :func:`ledger_writes.finish` takes it."""
+    """What the last statements of a change write, as :func:`writes.finish` takes it."""
 
     counters: Sequence[tuple[int, int]]
     stepped: Mapping[int, Sequence[tuple[int, int]]]
@@ -53,9 +54,14 @@ class Ending:
     owner_usages: Mapping[Account, int]
 
     def write(self, tx: Transaction) -> None:
-        ledger_writes.finish(
-            tx, self.counters, self.owner_usages, stepped=self.stepped, touched=self.touched
+        change = Change(
+            counters=self.counters,
+            owner_usages=self.owner_usages,
+            stepped=self.stepped,
+            touched=self.touched,
+            usage_only=True,
         )
+        writes.finish(tx, change)
 
 
 class Ledger:

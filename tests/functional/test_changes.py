@@ -360,7 +360,7 @@ def test_a_large_write_is_named_whole(place: Service, number: int, left: str, se
     def write(tx: Transaction) -> None:
         tx.slot_seed = seed
         change_rows.note(tx, [1])
-        change_rows.note(tx, ids, stock_alone=not left, left=left)
+        change_rows.note(tx, ids, stock_only=not left, left=left)
 
     earlier = place.db.read(read_log)
     place.db.write(lambda tx: [write_small(tx, slot) for slot in range(change_rows.SLOTS)])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from placement.db import cloud_rows, models, provider_rows
+from placement.db import cloud_rows, models, writes
+from placement.db.change import Change
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.handlers import candidate_answer
@@ -45,7 +46,7 @@ def db() -> Iterator[Database]:
 
 
 def change_everything(db: Database) -> None:
-    db.write(lambda tx: provider_rows.touch(tx, range(1, PROVIDERS + 1)))
+    db.write(lambda tx: writes.finish(tx, Change(touched=range(1, PROVIDERS + 1))))
 
 
 def answered(cloud: Cloud) -> "weakref.ref[Cloud]":

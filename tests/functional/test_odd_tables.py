@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from placement.db import change_rows, models
+from placement.db import models, writes
+from placement.db.change import Change
 from tests.support.service import Service, running
 from tests.support.world import World
 
@@ -56,7 +57,7 @@ def disturb(service: Service, draw: random.Random) -> None:
                 "revision": providers.c.revision + 1,
             }
             tx.connection.execute(update(providers).where(providers.c.id == provider_id).values(links))
-        change_rows.note_many(tx)
+        writes.finish(tx, Change(is_unnamed=True))
 
     service.db.write(write)
 

@@ -19,7 +19,8 @@ from sqlalchemy import delete, select, update
 from placement import conf as configuration
 from placement import deploy
 from placement.conf import library_defaults
-from placement.db import change_rows, models, schema, standard_names
+from placement.db import models, schema, standard_names, writes
+from placement.db.change import Change
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
@@ -64,7 +65,7 @@ def empty(db: Database) -> None:
             if added := found - standard:
                 tx.connection.execute(delete(table).where(table.c.name.in_(added)))
         # Searches must see this.
-        change_rows.note_many(tx)
+        writes.finish(tx, Change(is_unnamed=True))
         return whole
 
     if not db.write(clear):

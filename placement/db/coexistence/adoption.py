@@ -7,7 +7,8 @@ from functools import partial
 
 from sqlalchemy import exists, func, literal, or_, select, update
 
-from placement.db import allocation_rows, change_rows, counters, models, provider_rows
+from placement.db import allocation_rows, counters, digests, models, provider_rows, writes
+from placement.db.change import Change
 from placement.db.coexistence.state import IS_FOREIGN, IS_NOTED, is_under_way
 from placement.db.database import MOST_TURNS, Access, Database, Transaction
 from placement.db.inventory_rows import InventoryRow
@@ -89,11 +90,12 @@ def adopt_some(tx: Transaction, most: int) -> list[str]:
     # A write that stepped one of them meanwhile has done this already; doing it again changes nothing.
     ids = [provider.id for provider in provider_rows.lock(tx, (), names).values()]
     adopt(tx, ids)
+    writes.finish(tx, Change())
     return [names[id_] for id_ in ids]
 
 
 def adopt(tx: Transaction, provider_ids: Collection[int]) -> None:
-    """Count the usage of locked providers from the ledger, and mark them as ours. Three statements."""
+    """Count the usage of locked providers from the ledger, and mark them as ours. Two statements."""
     if not provider_ids:
         return
     tx.change(
@@ -105,7 +107,7 @@ def adopt(tx: Transaction, provider_ids: Collection[int]) -> None:
 
 
 def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
-    """Mark locked providers as ours; their counters are right. Two statements."""
+    """Mark locked providers as ours; their counters are right. One statement."""
     tx.change(
         update(_providers)
         .where(is_one_of(_providers.c.id, sorted(provider_ids)))
@@ -114,13 +116,13 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
             (_providers.c.generation, func.coalesce(_providers.c.generation, 0)),
             (_providers.c.own_generation, func.coalesce(_providers.c.generation, 0)),
             # The other service moves no revision: without this no search would read again what it wrote.
-            *change_rows.revise().items(),
+            *digests.revise().items(),
             (_providers.c.updated_at, _providers.c.updated_at),
         )
     )
-    # The log names no provider here: the other service may have moved some out of another tree, which only
-    # the old rows would show.
-    change_rows.note_many(tx)
+    # The log will name no provider: the other service may have moved some out of another tree, which only the
+    # old rows would show.
+    tx.is_unnamed = True
 
 
 def is_quiet(access: Access) -> bool:

@@ -31,7 +31,7 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import change_rows, dialects, models
+from placement.db import dialects, models
 from placement.db.database import MOST_TURNS, Access, Database, Transaction
 from placement.db.statements import CompiledStatement, is_one_of
 
@@ -171,7 +171,7 @@ def note_state(tx: Transaction, state: int) -> None:
     noted = exists(select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == state))
     row = select(literal(state, BigInteger), _NOW).where(~noted)
     tx.change(insert(_coexistence).from_select(["id", "since"], row))
-    tx.change(
+    tx.change_unshown(
         update(_providers)
         .where(_providers.c.own_generation.is_(None))
         .values(own_generation=UNSEEN, updated_at=_providers.c.updated_at)
@@ -213,7 +213,7 @@ def note_some_generations(tx: Transaction, most: int) -> int:
     """Note the generation of some providers that have no own one; return of how many."""
     unknown = select(_providers.c.id).where(_providers.c.own_generation.is_(None))
     ids = tx.column(unknown.order_by(_providers.c.id).limit(most))
-    tx.change(
+    tx.change_unshown(
         update(_providers)
         .where(is_one_of(_providers.c.id, ids), _providers.c.own_generation.is_(None))
         .values(
@@ -230,15 +230,9 @@ def begin(tx: Transaction) -> None:
         tx.insert(_coexistence, [{"id": BEGUN, "since": models.now()}])
 
 
-def end(tx: Transaction) -> bool:
-    """End the coexistence: from now on services use the counters and the log, which are right.
-
-    :returns: whether this call has ended it.
-    """
-    lasted = tx.change(delete(_coexistence)) > 0
-    # A worker that did not search meanwhile does not know what the other service has deleted.
-    change_rows.note_many(tx)
-    return lasted
+def remove_begin(tx: Transaction) -> bool:
+    """Remove the row of the coexistence; return whether it was there."""
+    return tx.change(delete(_coexistence)) > 0
 
 
 def is_under_way(access: Access) -> bool:

@@ -5,7 +5,8 @@ from functools import partial
 
 from sqlalchemy import func, select
 
-from placement.db import invariants, models, provider_rows
+from placement.db import invariants, models, provider_rows, writes
+from placement.db.change import Change
 from placement.db.coexistence import adoption, state
 from placement.db.coexistence.adoption import BATCH
 from placement.db.database import Access, Database, Transaction
@@ -32,7 +33,18 @@ def finish(db: Database, tell_progress: TellProgress = _tell_nobody) -> None:
     """
     for _ in count_anew(db, tell_progress):
         pass
-    db.write(state.end)
+    db.write(end)
+
+
+def end(tx: Transaction) -> bool:
+    """End the coexistence: from now on services use the counters and the log, which are right.
+
+    :returns: whether this call has ended it.
+    """
+    lasted = state.remove_begin(tx)
+    # A worker that did not search meanwhile does not know what the other service has deleted.
+    writes.finish(tx, Change(is_unnamed=True))
+    return lasted
 
 
 def count_anew(db: Database, tell_progress: TellProgress = _tell_nobody) -> Iterator[None]:
@@ -71,3 +83,4 @@ def _next_ids(access: Access, after: int) -> list[int]:
 def _adopt(tx: Transaction, ids: Collection[int]) -> None:
     provider_rows.lock(tx, (), ids)
     adoption.adopt(tx, ids)
+    writes.finish(tx, Change())

@@ -10,7 +10,7 @@ from sqlalchemy import exc
 
 from placement import errors, telemetry
 from placement.db import driver_errors
-from placement.db.coexistence import state
+from placement.db.coexistence import state, takeover
 from placement.db.coexistence.adoption import adopt_foreign, is_quiet
 from placement.db.coexistence.state import ForeignWrites
 from placement.db.coexistence.takeover import count_anew
@@ -104,7 +104,7 @@ class ForeignWriteWatch:
 
 def _end_if_quiet(tx: Transaction) -> bool:
     # Counting takes minutes, in which the other service may have written: then it ends another time.
-    return is_quiet(tx) and state.end(tx)
+    return is_quiet(tx) and takeover.end(tx)
 
 
 def _advise_on(error: BaseException) -> str:

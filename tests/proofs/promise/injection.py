@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from placement.db import transport
-from placement.db.database import BEGIN_WRITE, Database
+from placement.db.database import Database
+from placement.db.dialects import BEGIN_WRITE
 from placement.db.transport import Message
 from tests.proofs.promise.stage import Stage, driver_id
 from tests.support.databases import is_mariadb

@@ -29,7 +29,8 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import change_rows, database, digests, invariants, models, schema
+from placement.db import database, digests, invariants, models, schema, writes
+from placement.db.change import Change
 from placement.db.coexistence import watch
 from placement.db.database import Database
 from placement.db.engine import make_engine
@@ -164,7 +165,7 @@ class Stage:
                 for row in rows.get(table, ()):
                     tx.change_later(_STATE[table].insert, row)
             # Who has searched before must see it.
-            change_rows.note_many(tx)
+            writes.finish(tx, Change(is_unnamed=True))
 
         self.db.write(write)
         self._revisions = {row["uuid"]: row["revision"] for row in providers}

@@ -120,11 +120,11 @@ CODE = (
 )
 """The release that uses the column writes 1."""
 NO_DIGESTS = (
-    ("db/change_rows.py", "    _providers.c.own_revision: _providers.c.own_revision + 1,\n", ""),
+    ("db/writes.py", "    _providers.c.own_revision: _providers.c.own_revision + 1,\n", ""),
     (
-        "db/change_rows.py",
+        "db/digests.py",
         "        _providers.c.own_revision: _providers.c.revision + 1,\n"
-        "        _providers.c.digest: digests.of_provider(**written),\n",
+        "        _providers.c.digest: of_provider(**written),\n",
         "",
     ),
     ("db/provider_rows.py", '            "own_revision": _given["revision"],\n', ""),

@@ -20,7 +20,9 @@ from placement.db import (
     invariants,
     models,
     provider_rows,
+    writes,
 )
+from placement.db.change import Change
 from placement.db.coexistence import state
 from placement.db.database import Access, Database, Transaction
 from placement.objects import picture
@@ -237,7 +239,7 @@ def test_repair_behind_the_back_of_the_servers(writer: Writer, place: Arena) -> 
             update(models.inventories).values(used=models.inventories.c.used + 1)
         )
     )
-    place.db.write(lambda tx: provider_rows.touch(tx, ids_of(tx, host)))
+    place.db.write(lambda tx: writes.finish(tx, Change(touched=ids_of(tx, host))))
     assert writer.used_seen(query, host, "VCPU") == [3] * 3
     assert invariants.repair(place.db, invariants.COUNTERS) > 0
     assert writer.used_seen(query, host, "VCPU") == [2] * 3
@@ -343,7 +345,7 @@ def hosts(writer: Writer) -> list[str]:
 def touch(tx: Transaction, host: str, slot: int = 5) -> None:
     """Move what searches see of a host, and name it in this slot."""
     tx.slot_seed = slot
-    provider_rows.touch(tx, ids_of(tx, host))
+    writes.finish(tx, Change(touched=ids_of(tx, host)))
 
 
 def change_by_hand(db: Database, host: str) -> None:
@@ -423,7 +425,7 @@ def test_a_log_that_was_cut_costs_a_comparison_and_no_freshness(
     assert looker.is_right()
     assert not looker.compared()
 
-    db.write(change_rows.note_many)
+    db.write(lambda tx: writes.finish(tx, Change(is_unnamed=True)))
     assert looker.is_right()
     assert looker.compared()
 

@@ -16,7 +16,8 @@ import pytest
 from sqlalchemy import delete, insert, select
 
 from placement import telemetry
-from placement.db import change_rows, invariants, models, scrub
+from placement.db import change_rows, invariants, models, scrub, writes
+from placement.db.change import Change
 from placement.db.coexistence import takeover
 from placement.objects import picture, scrubber
 from placement.objects.scrubber import Scrubber
@@ -242,7 +243,7 @@ def assert_all_is_shown(workers: Workers, line: Line) -> None:
 def compare_all(worker: Service) -> None:
     """Let its picture compare all revisions at the next look, as it does once a minute."""
     # A mark that no log leads to.
-    worker.db.write(change_rows.note_many)
+    worker.db.write(lambda tx: writes.finish(tx, Change(is_unnamed=True)))
 
 
 @pytest.mark.parametrize("workers", MODES[:1], indirect=True)
