@@ -83,7 +83,11 @@ class Access:
 
     Where the driver takes several statements at once, a statement whose outcome is not needed at once is sent
     together with the next one. BEGIN is the first of them.
+
+    ``unfinished``: a table of the API that was changed after the last ``writes.finish``, or "".
     """
+
+    unfinished = ""
 
     def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
         self._connection = connection
@@ -192,6 +196,7 @@ class Access:
         if isinstance(statement, Statement):
             statement, parameters = statement
         dialect = self._connection.dialect
+        self.unfinished = find_shown_table(statement) or self.unfinished
         if isinstance(statement, CompiledStatement):
             text, parameters = statement.text(dialect, parameters)
         else:
@@ -236,32 +241,16 @@ class Transaction(Access):
     ``attempt``: 1, or more if earlier ones were rolled back. ``slot_seed``: by this random number its
     statements choose their slot of a table. ``watchers``: who learns of the change; ``watching``: their
     functions for its end. ``is_unnamed``: the log will say that all providers may have changed.
-    ``unfinished``: a table of the API that was changed after the last ``finish``, or "".
     """
 
     attempt = 0
     is_unnamed = False
-    unfinished = ""
 
     def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
         super().__init__(connection, watch)
         self.slot_seed = secrets.randbits(16)
         self.watchers: Sequence[Watcher] = ()
         self.watching: list[Callable[[Change], object]] = []
-
-    def require_finished(self) -> None:
-        """Check that what searches, followers and watchers must know was written.
-
-        :raises RuntimeError: :func:`placement.db.writes.finish` was not called. A fault of ours.
-        """
-        if self.unfinished:
-            raise RuntimeError(f"{self.unfinished} was changed without placement.db.writes.finish")
-
-    def _prepare(
-        self, statement: Runnable, parameters: Parameters, expected_rows: int | None = None
-    ) -> tuple[DriverText, QueuedStatement]:
-        self.unfinished = find_shown_table(statement) or self.unfinished
-        return super()._prepare(statement, parameters, expected_rows)
 
     def change_later(
         self,
@@ -459,7 +448,8 @@ class Database:
             tx.attempt = next(attempts)
             tx.watchers = self.watchers
             result = work(tx)
-            tx.require_finished()
+            if tx.unfinished:
+                raise RuntimeError(f"{tx.unfinished} was changed without placement.db.writes.finish")
             return result
 
         retry, turn, brief = self._write_retry, self._writers, deadlines.USUAL

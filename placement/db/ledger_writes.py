@@ -37,14 +37,29 @@ _LOCK_CONSUMERS = CompiledStatement(
 )
 
 
-def create_consumers(tx: Transaction, owners: Mapping[str, Owner]) -> None:
-    """Insert records for new consumers, which end at generation 1. One statement.
+def write_consumers(
+    tx: Transaction, records: Mapping[str, ConsumerRow], owners: Mapping[str, Owner]
+) -> None:
+    """Create, step or remove the records of consumers. A statement for each of these, and one for new owners.
 
-    :param owners: by consumer uuid.
-    :raises StaleRead: one of them was created meanwhile.
+    :param records: by consumer uuid, those that exist. They are removed if they have no owner now.
+    :param owners: by consumer uuid, of the consumers that hold something now.
+    :raises StaleRead: a record is not as it was read, or was created meanwhile.
     """
+    new = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
+    if new:
+        tx.insert_free(_consumers, _list_rows(new))
+    if records:
+        kept = [(records[uuid], owner) for uuid, owner in owners.items() if uuid in records]
+        step_consumers(tx, [record for record, _ in kept])
+        _hand_over(tx, {row.id: owner for row, owner in kept if owner != row.owner})
+        gone = [record for uuid, record in records.items() if uuid not in owners]
+        _change_as_read(tx, gone, _REMOVE_CONSUMERS)
+
+
+def _list_rows(owners: Mapping[str, Owner]) -> list[Parameters]:
     now = models.now()
-    rows = [
+    return [
         {
             "uuid": uuid,
             "project_id": owner.project_id,
@@ -56,7 +71,6 @@ def create_consumers(tx: Transaction, owners: Mapping[str, Owner]) -> None:
         # The rows are sorted: an insert of a uuid that another transaction is inserting waits for it.
         for uuid, owner in sorted(owners.items())
     ]
-    tx.insert_free(_consumers, rows)
 
 
 def step_consumers(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
@@ -65,14 +79,6 @@ def step_consumers(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
     :raises StaleRead: one of the records is not as it was read.
     """
     _change_as_read(tx, consumers, _STEP_CONSUMERS, {"now": models.now()})
-
-
-def remove_consumers(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
-    """Delete the records. One statement.
-
-    :raises StaleRead: one of them is not as it was read.
-    """
-    _change_as_read(tx, consumers, _REMOVE_CONSUMERS)
 
 
 def _change_as_read(
@@ -99,11 +105,8 @@ _REMOVE_CONSUMERS = CompiledStatement(
 )
 
 
-def hand_over_consumers(tx: Transaction, owners: Mapping[int, Owner]) -> None:
-    """Give consumers, which this transaction has stepped, other owners and types. One statement.
-
-    :param owners: by consumer id.
-    """
+def _hand_over(tx: Transaction, owners: Mapping[int, Owner]) -> None:
+    """Give consumers, which this transaction has stepped, other owners and types, by consumer id."""
     value_of = partial(statements.value_of, _consumers.c.id)
     for part in statements.batches(sorted(owners)):
         tx.change(

@@ -105,17 +105,7 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
     records = {uuid: reading.consumers[uuid] for uuid in uuids if uuid in reading.consumers}
     # A concurrent write of one of them steps its generation, and the comparison below fails.
     writes.take(tx, consumers=records, new_consumers=owners.keys() - records.keys())
-    ledger_writes.create_consumers(tx, {uuid: o for uuid, o in owners.items() if uuid not in records})
-    ledger_writes.step_consumers(tx, [records[uuid] for uuid in owners if uuid in records])
-    ledger_writes.hand_over_consumers(
-        tx,
-        {
-            records[uuid].id: owner
-            for uuid, owner in owners.items()
-            if uuid in records and owner != records[uuid].owner
-        },
-    )
-    ledger_writes.remove_consumers(tx, [row for uuid, row in records.items() if uuid not in owners])
+    ledger_writes.write_consumers(tx, records, owners)
     return owners
 
 
