@@ -133,7 +133,10 @@ class Access:
         """Run a statement that reads no rows; return how many rows it has found."""
         self._note_statement()
         _, queued = self._prepare(statement, parameters)
-        return transport.send(self._connection, (*self.take_queue(), queued), self._watch).number
+        number = transport.send(self._connection, (*self.take_queue(), queued), self._watch).number
+        if number:
+            self.unfinished = find_shown_table(statement) or self.unfinished
+        return number
 
     def begin(self, texts: Sequence[str]) -> None:
         """Begin a transaction, at the latest with the next statement."""
@@ -196,7 +199,6 @@ class Access:
         if isinstance(statement, Statement):
             statement, parameters = statement
         dialect = self._connection.dialect
-        self.unfinished = find_shown_table(statement) or self.unfinished
         if isinstance(statement, CompiledStatement):
             text, parameters = statement.text(dialect, parameters)
         else:
@@ -265,6 +267,7 @@ class Transaction(Access):
             raises that, or an error of the driver that is repeated alike.
         """
         self._note_statement()
+        self.unfinished = find_shown_table(statement) or self.unfinished
         _, queued = self._prepare(statement, parameters, expected_rows)
         if self._may_wait:
             self._queue.append(transport.add_check(self._connection.dialect.driver, queued))

@@ -96,6 +96,8 @@ class Statement(NamedTuple):
 
 def find_shown_table(statement: Any) -> str:
     """Return the table of the API that a statement changes, "" if it changes none."""
+    if isinstance(statement, Statement):
+        statement = statement.compiled
     if isinstance(statement, CompiledStatement):
         return statement.shown_table
     table = getattr(statement, "table", None)

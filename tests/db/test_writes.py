@@ -2,17 +2,18 @@
 
 import ast
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, false, update
 
 import placement
 from placement.db import change_rows, models, statements, writes
 from placement.db.change import Change
 from placement.db.database import Database, Transaction
-from placement.db.statements import CompiledStatement
+from placement.db.statements import CompiledStatement, Statement
 from placement.objects import allocation, inventory, resource_provider, trait
 from placement.objects.replacement import ConsumerChange
 from tests.support.databases import synced
@@ -20,12 +21,20 @@ from tests.support.effort import in_one_process
 from tests.support.hosts import add_host
 
 PACKAGE = Path(placement.__file__).parent
+SERVER = "6b0e5c5e-0b9b-4e6c-9d0c-8f0d1f9d0000"
+TRAIT = "HW_CPU_X86_AVX"
 Write = Callable[[Transaction], object]
 
 
 @pytest.fixture(scope="module", params=in_one_process("writes", "sqlite"))
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
     with synced(request.param) as made:
+        host = add_host(made, VCPU=8)
+        claim = ConsumerChange(SERVER, {host: {"VCPU": 1}}, "p", "u", generation=None)
+        allocation.replace_allocations(made, allocation.AllocationChange.of_one(claim))
+        resource_provider.replace_aggregates(made, host, [SERVER], generation=None)
+        generation = resource_provider.show(made, host).generation
+        trait.replace_of_provider(made, host, [TRAIT], generation=generation)
         yield made
 
 
@@ -33,13 +42,12 @@ def list_writes() -> Iterator[Any]:
     """Yield writes of each table of the API, in each way in which a statement is sent."""
     for name in sorted(models.SHOWN):
         table = models.metadata.tables[name]
-        none = table.c.id == -1 if "id" in table.c else table.c.resource_provider_id == -1
-        changed = update(table).where(none).values({table.c.updated_at: None})
+        changed = update(table).values({table.c.updated_at: table.c.updated_at})
         ways: dict[str, Write] = {
             "built": lambda tx, each=changed: tx.change(each),
             "compiled": lambda tx, each=changed: tx.change(CompiledStatement(each)),
+            "given": lambda tx, each=changed: tx.change(Statement(CompiledStatement(each))),
             "queued": lambda tx, each=changed: tx.change_later(CompiledStatement(each)),
-            "deleted": lambda tx, table=table, none=none: tx.change(delete(table).where(none)),
         }
         yield from (pytest.param(name, way, id=f"{name}-{how}") for how, way in ways.items())
 
@@ -62,7 +70,7 @@ def test_an_insert_that_does_not_finish_is_undone(db: Database) -> None:
 
 def test_a_change_after_the_end_counts_too(db: Database) -> None:
     made = add_host(db, VCPU=8)
-    again = update(models.inventories).where(models.inventories.c.id == -1).values(total=1, updated_at=None)
+    again = update(models.inventories).values(total=8, updated_at=None)
 
     def write(tx: Transaction) -> None:
         writes.finish(tx, Change(touched=[resource_provider.lock_one(tx, made).id]))
@@ -70,6 +78,12 @@ def test_a_change_after_the_end_counts_too(db: Database) -> None:
 
     with pytest.raises(RuntimeError, match="inventories was changed"):
         db.write(write)
+
+
+def test_a_statement_that_finds_no_row_needs_no_end(db: Database) -> None:
+    for name in models.SHOWN:
+        nothing = delete(models.metadata.tables[name]).where(false())
+        db.write(partial(Transaction.change, statement=nothing))
 
 
 def test_columns_of_our_own_and_other_tables_need_no_end(db: Database) -> None:
@@ -104,7 +118,7 @@ def test_a_watcher_sees_each_write_before_and_after(db: Database) -> None:
         allocation.replace_allocations(db, allocation.AllocationChange.of_one(claim))
         allocation.delete_allocations(db, server)
         generation = resource_provider.show(db, host).generation
-        trait.replace_of_provider(db, host, ["HW_CPU_X86_AVX"], generation=generation)
+        trait.replace_of_provider(db, host, [TRAIT], generation=generation)
         inventory.delete_all(db, host)
         resource_provider.delete(db, host)
     finally:
