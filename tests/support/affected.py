@@ -213,8 +213,8 @@ class Tree:
         if not path.endswith(".py"):
             beside, readers = self.named(f"{folder}/"), self._imported_by.get(name, set())
             # Of a folder of data the name may be all that is written out.
-            if not (beside or readers):
-                readers = self._naming(self._of_folder(folder.name))
+            if not beside:
+                readers = readers | self._naming(self._of_folder(folder.name))
             return beside | self._tests(self._importers(readers))
         if path not in self._python and not name.startswith("test_"):
             return f"{path} is gone"
