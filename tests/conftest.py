@@ -77,8 +77,8 @@ def _choose(config: pytest.Config) -> None:
         return
     if not effort.FULL:
         short_run.choose()
-    elif not effort.LONG:
-        config.pluginmanager.register(seconds.Recorder(affected.head()))
+    elif not effort.LONG and (commit := affected.head()):
+        config.pluginmanager.register(seconds.Recorder(commit))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -12,6 +12,7 @@ import pytest
 from placement.client.osc import candidates, claims, history, plan_run, plans, survival
 from placement.cmd import api, audit, compare, migrate_inventory, tree
 from placement.printable import escape_unprintable, quote_word
+from tests.support.processes import ENDS_S
 
 COMPARE = ("http://127.0.0.1:1", "http://127.0.0.1:1")
 
@@ -108,7 +109,7 @@ def test_ctrl_c_still_ends_a_process_that_listens_for_a_stop() -> None:
         assert process.stdout
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        said, error = process.communicate(timeout=60)
+        said, error = process.communicate(timeout=ENDS_S)
     assert (process.returncode, said) == (-signal.SIGINT, "True\n")
     assert error.endswith("KeyboardInterrupt\n")
 

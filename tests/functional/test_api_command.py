@@ -112,12 +112,14 @@ def test_request_under_way_is_answered_before_it_stops(server: Server) -> None:
         assert Client(server.port, kept=False).send("GET", "/traits/HW_CPU_X86_VMX").status == 204
         server.process.send(signal.SIGTERM)
         wait_until("nothing listens", lambda: not listens(server.port))
-        assert server.process.runs
+        runs = server.process.runs
         database.execute("COMMIT")
         took_s = time.monotonic() - began
+        # On a busy machine the lock may be held for longer than a write waits for it.
+        was_patient = took_s < deadlines.SQLITE_S
+        assert runs or not was_patient
         with waiting.getresponse() as response:
-            # On a busy machine the lock may be held for longer than a write waits for it.
-            assert response.status in ((201,) if took_s < deadlines.SQLITE_S else (201, 503))
+            assert response.status in ((201,) if was_patient else (201, 503))
         assert server.process.wait().returncode == 0
 
 

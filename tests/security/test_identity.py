@@ -14,6 +14,7 @@ import webob
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from placement import routes
+from tests.support.processes import ENDS_S
 from tests.support.racing import Arena, arena
 from tests.support.service import Service, running
 
@@ -150,7 +151,7 @@ def server() -> Iterator[Arena]:
 
 def raw(port: int, head: str) -> bytes:
     """Send bytes to the real server and return what it answers until it hangs up."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=ENDS_S) as connection:
         connection.sendall(head.encode("latin-1"))
         answer = b""
         while part := connection.recv(65536):

@@ -7,6 +7,7 @@ documentation that says which tests hold a module. Anything in doubt reaches eve
 
 import ast
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -27,10 +28,29 @@ TOPS = ("cmd", "deploy", "direct", "profiling", "routes", "tests", "wsgi")
 FOLDERS = ("benchmarks", "debian", "etc", "examples")
 """A file in one of these folders reaches the tests that name the folder, as in ``"etc"`` and ``/etc/``."""
 
+NAMING = ("tests/", "docs/_tools/")
+"""The sources that belong to the tests: what they name is what they try."""
+
+ASKING = (*NAMING, *(f"{folder}/" for folder in FOLDERS), "placement/client/")
+"""The sources that send a URL: a test may ask by the client library or by an example."""
+
 EVERY_TEST = "tests/conftest.py"
 
 DOCUMENTATION = "tests/docs/"
 """Its tests read all sources and ask for what the pages show: every change reaches them."""
+
+
+MODULE = re.compile(r"\b(?:placement|tests|docs|benchmarks|examples)(?:\.\w+)+")
+"""A module of this tree, in a text."""
+
+FILE = re.compile(r"(?:^|/)([\w.-]+)$")
+"""The name of a file, at the end of a text."""
+
+SETTING_UP = ("placement-api", "placement-manage")
+"""The programs with which tests make what they try something else on."""
+
+NOTHING = "(?!)"
+"""What finds nothing."""
 
 
 class Reached(NamedTuple):
@@ -67,14 +87,19 @@ def changed_files(root: Path = ROOT) -> list[str] | str:
     return sorted(set(filter(None, found.split("\0"))))
 
 
-def head() -> str:
-    """Return the commit of this checkout."""
-    return _git(ROOT, "rev-parse", "HEAD").strip()
+def head(root: Path = ROOT) -> str:
+    """Return the commit of this checkout, or nothing: an archive has none."""
+    try:
+        return _git(root, "rev-parse", "HEAD").strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _git(root: Path, *words: str) -> str:
+    # An archive that was unpacked inside another repository has no past of its own.
+    environ = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent)}
     command = ["git", "-C", root, *words]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return subprocess.run(command, capture_output=True, check=True, text=True, env=environ).stdout
 
 
 def reached(changed: Iterable[str], tree: "Tree") -> Reached:
@@ -145,7 +170,7 @@ class Tree:
         if folder == "tests":
             return self._by_test(path)
         if folder in FOLDERS:
-            return self._by_name(path, rf"""["'/]{folder}["'/]""")
+            return self._by_name(path, self._of_folder(folder))
         if folder == "docs" or path.endswith(".rst"):
             return self._by_name(path, rf"\b{re.escape(Path(path).name)}\b")
         return f"{path} can reach anything"
@@ -162,12 +187,15 @@ class Tree:
             return f"{path} is of the core"
         if not (self._root / path).exists():
             return f"{path} is gone"
-        users = self._importers({path})
+        users = self._users(path)
         for each in sorted(users):
             if each.startswith("placement/") and _package(each) not in (*EXTENSIONS, *TOPS):
                 return f"{path} reaches the core by {each}"
-        askers = self._importers(self._naming(self._urls(users)))
-        return self._tests(users | askers) | self.held_by_map(users)
+        askers = self._importers(self._naming(self._urls(users), ASKING))
+        starters = self._importers(self._naming(self._programs(users)))
+        reaching = users | askers | starters | self._runners(users | askers)
+        clients = {each for each in askers if _package(each) == "client"}
+        return self._tests(reaching) | self.held_by_map(users | clients)
 
     def held_by_map(self, modules: set[str]) -> set[str]:
         """Return the tests that stand in a row of the map of tests with one of these files."""
@@ -181,15 +209,38 @@ class Tree:
     def _by_test(self, path: str) -> set[str] | str:
         if path.startswith("tests/gabbits/"):
             return self.named(path)
+        folder, name = Path(path).parent, Path(path).name
         if not path.endswith(".py"):
-            return self.named(f"{Path(path).parent}/")
-        if path not in self._python and not Path(path).name.startswith("test_"):
+            beside, readers = self.named(f"{folder}/"), self._imported_by.get(name, set())
+            # Of a folder of data the name may be all that is written out.
+            if not beside:
+                readers = readers | self._naming(self._of_folder(folder.name))
+            return beside | self._tests(self._importers(readers))
+        if path not in self._python and not name.startswith("test_"):
             return f"{path} is gone"
-        users = self._importers({path})
+        users = self._users(path)
         return f"{path} is of every test" if EVERY_TEST in users else self._tests(users)
 
     def _by_name(self, path: str, pattern: str) -> set[str]:
         return self._tests(self._importers(self._naming(pattern) | {path}))
+
+    @staticmethod
+    def _of_folder(name: str) -> str:
+        """Return what finds the name of a folder, as in ``"etc"`` and ``/etc/``."""
+        return rf"""["'/]{re.escape(name)}["'/]"""
+
+    def _users(self, path: str) -> set[str]:
+        """Return the file and all that import it; what nothing imports is read or started by its name."""
+        users, name = self._importers({path}), Path(path).name
+        if len(users) > 1 or name == "conftest.py" or name.startswith("test_"):
+            return users
+        # A page of the explorer is shown by the service, which does not change with it.
+        readers = {
+            each
+            for each in self._imported_by.get(name, set())
+            if _package(each) in ("", _package(path))
+        }
+        return self._importers({path} | readers)
 
     def _tests(self, users: set[str]) -> set[str]:
         """Return which of these files are tests, and the tests of which one is the conftest.py.
@@ -200,12 +251,12 @@ class Tree:
         folders = [path.parent for path in found]
         return (users & self.tests).union(*(self.named(f"{folder}/") for folder in folders))
 
-    def _find_naming(self, pattern: str) -> set[str]:
-        """Return what belongs to the tests and has a text; suites in YAML are run by a test."""
+    def _find_naming(self, pattern: str, where: tuple[str, ...] = NAMING) -> set[str]:
+        """Return what has a text, and belongs to the tests; suites in YAML are run by a test."""
         found = {
             path
             for path, text in self._sources.items()
-            if path.startswith(("tests/", "docs/_tools/")) and re.search(pattern, text)
+            if path.startswith(where) and re.search(pattern, text)
         }
         suites = {path for path in found if path.endswith(".yaml")}
         return (found - suites).union(*map(self.named, suites))
@@ -219,14 +270,37 @@ class Tree:
             if f"placement/{package}/handlers.py" in users
         ]
         urls += ["/-/explorer"] if any(_package(each) == "explorer" for each in users) else []
-        return "|".join(urls) or "(?!)"
+        # The client knows the groups' paths by their beginning, and asks for none there.
+        return rf"(?:{'|'.join(urls)})(?!/\"\n)" if urls else NOTHING
+
+    def _programs(self, users: set[str]) -> str:
+        """Return what finds the names of the programs that begin in these files.
+
+        ``SETTING_UP`` is named by most tests that have a database: the map says which of them hold it.
+        """
+        table = self._python["placement/cmd/completion.py"]
+        names = [
+            name
+            for name, module in re.findall(r'^ +"(placement-[a-z-]+)": "(\w+)"', table, re.M)
+            if f"placement/cmd/{module}.py" in users and name not in SETTING_UP
+        ]
+        return rf"\b({'|'.join(names)})\b" if names else NOTHING
+
+    def _runners(self, users: set[str]) -> set[str]:
+        """Return what names the folder of one of these files: examples are run, and not imported."""
+        folders = {each.partition("/")[0] for each in users} & {*FOLDERS}
+        return {
+            user
+            for each in folders
+            for user in self._importers(self._naming(self._of_folder(each)))
+        }
 
     def _importers(self, paths: set[str]) -> set[str]:
         """Return the files and all that import them, but not what imports a place of ``TOPS`` that does."""
         own = {_package(each) for each in paths}
         found, todo = set(paths), list(paths)
         while todo:
-            for each in self._imported_by.get(todo.pop(), set()) - found:
+            for each in self._imported_by.get(_module(todo.pop()), set()) - found:
                 found.add(each)
                 if _package(each) not in TOPS or _package(each) in own:
                     todo.append(each)
@@ -246,13 +320,21 @@ class Tree:
 
     @cached_property
     def _imported_by(self) -> dict[str, set[str]]:
-        """Return who imports each file, in functions too; who names a module in a text starts it."""
-        files = {_module(path): path for path in self._python}
+        """Return who imports each module or names each file, in functions too.
+
+        A module that is imported imports its packages, and who walks a package imports all of it. A module
+        that has been removed is there too.
+        """
+        modules = {_module(path) for path in self._python}
         found: dict[str, set[str]] = {}
         for path, text in self._python.items():
-            for name in _names(ast.parse(text)):
-                if name in files:
-                    found.setdefault(files[name], set()).add(path)
+            tree = ast.parse(text)
+            names = _names(tree)
+            walked = tuple(f"{name}." for name in _walked(tree, names & modules))
+            names |= {each for each in modules if each.startswith(walked)}
+            names |= {package for each in (*names, _module(path)) for package in _packages(each)}
+            for name in names:
+                found.setdefault(name, set()).add(path)
         return found
 
 
@@ -266,14 +348,38 @@ def _module(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+def _packages(module: str) -> list[str]:
+    """Return the packages that a module is in."""
+    parts = module.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
+
+
 def _names(tree: ast.AST) -> set[str]:
-    """Return the names that may be modules which a source imports or starts."""
+    """Return what may be modules and files that a source imports, starts or reads.
+
+    A text may be a command or a program, and end in the name of a file; docstrings are neither.
+    """
     found = set()
+    told = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
+        elif isinstance(node, ast.Constant) and node not in told and isinstance(node.value, str):
+            found |= {*MODULE.findall(node.value), *FILE.findall(node.value)}
     return found
+
+
+def _walked(tree: ast.AST, modules: set[str]) -> set[str]:
+    """Return of which of these packages, all that a source names, it imports what lies on their path."""
+    nodes = list(ast.walk(tree))
+    if not any(isinstance(node, ast.Import) and node.names[0].name == "pkgutil" for node in nodes):
+        return set()
+    asked = {
+        f".{ast.unparse(node.value)}"
+        for node in nodes
+        if isinstance(node, ast.Attribute) and node.attr == "__path__"
+    }
+    # Where nothing says which, any.
+    return {name for name in modules if f".{name}".endswith(tuple(asked))} or modules

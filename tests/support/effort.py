@@ -79,7 +79,7 @@ def chooses(config: pytest.Config) -> bool:
     named = (Path(each.partition("::")[0]).resolve() for each in config.args)
     if not all(each in (config.rootpath, config.rootpath / "tests") for each in named):
         return True
-    words = ("keyword", "markexpr", "drawn", "deselect", "lf")
+    words = ("keyword", "markexpr", "drawn", "deselect", "ignore", "ignore_glob", "lf", "stepwise")
     return any(getattr(config.option, word, None) for word in words)
 
 

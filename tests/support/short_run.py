@@ -39,8 +39,8 @@ SERVERS = {
 """The web servers, one of which is drawn, and how its tests are named."""
 
 STARTS_SERVERS = re.compile(
-    r"placement/(deploy|wsgi|web|cmd/api|cmd/http_server)|etc/|tests/support/(deployment|forks|processes)"
-    r"|tests/operations/deploy/|tests/security/campaign"
+    r"placement/(deploy|wsgi|web|cmd/api|cmd/http_server)|etc/|bin/|setup\.cfg|requirements\.lock|\.ci/install"
+    r"|tests/support/(deployment|forks|library_server|processes)|tests/operations/deploy/|tests/security/campaign"
 )
 """The files whose change has all web servers tried."""
 
@@ -98,7 +98,8 @@ class Chosen(NamedTuple):
 def _named(name: str, kinds: Collection[set[str]]) -> set[str]:
     """Return which of these words a name has; the longest, where one begins like another."""
     words = sorted({re.escape(word) for kind in kinds for word in kind}, key=len, reverse=True)
-    return set(re.findall(rf"(?<![a-z0-9])(?:{'|'.join(words)})(?![a-z0-9])", name))
+    # Between the parts of a name: an address or a path in it needs no server.
+    return set(re.findall(rf"(?<![^-+ ])(?:{'|'.join(words)})(?![^-+ ])", name))
 
 
 def chosen() -> Chosen | None:

@@ -41,6 +41,8 @@ def reached_by(tree: Tree, path: str) -> set[str]:
         "tools/test",
         "a file nobody knows",
         "tests/conftest.py",
+        "tests/__init__.py",
+        "tests/support/__init__.py",
         "tests/support/effort.py",
         "tests/support/databases.py",
         "tests/support/browser.py",
@@ -77,8 +79,49 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         (
             "placement/insight/what_if.py",
             "functional/test_what_if client/test_drain_check explorer/test_capacity property/test_bounds",
-            "search/test_scale db/test_isolation proofs/faults/test_frozen client/test_flush",
+            "search/test_scale db/test_isolation proofs/faults/test_frozen",
         ),
+        # Asked through the client library, the commands of openstack and the examples.
+        (
+            "placement/claims/service.py",
+            "client/test_claims client/test_examples operations/e2e/test_insight_cli",
+            "client/test_flush functional/test_cloud_memory",
+        ),
+        (
+            "placement/plans/handlers.py",
+            "client/test_plans operations/e2e/test_plan_run",
+            "client/test_flush client/test_history_client",
+        ),
+        (
+            "placement/insight/history.py",
+            "client/test_history_client functional/test_history",
+            "search/test_scale",
+        ),
+        ("placement/insight/lookout.py", "client/test_mirror", "client/test_flush"),
+        # Started as a program.
+        (
+            "placement/client/comparison/survey.py",
+            "operations/ops/test_compare operations/ops/test_absence operations/ops/test_programs",
+            "functional/test_claims operations/ops/test_startup",
+        ),
+        # Read by the module beside it.
+        (
+            "placement/client/schemas/provider_trees.json",
+            "client/test_tree_file client/test_tree_command",
+            "client/test_claims functional/test_claims",
+        ),
+        # Imported by who walks its package.
+        (
+            "placement/cmd/audit.py",
+            "db/test_supported_sql unit/web/test_error_responses",
+            "db/test_isolation",
+        ),
+        (
+            "placement/client/osc/text.py",
+            "client/test_unanswered unit/web/test_error_responses",
+            "property/test_schemas_agree client/test_flush",
+        ),
+        ("placement/explorer/parts/funnel.js", "unit/test_candidate_filters", "search/test_scale"),
         (
             "placement/client/report.py",
             "client/test_flush client/test_tree_command proofs/races/test_reshape_races",
@@ -116,6 +159,29 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
             "client/test_flush",
         ),
         ("tests/gabbits/plans.yaml", "functional/test_gabbi", "functional/test_plans"),
+        # Data, and what is started by its name.
+        (
+            "tests/search/data/examples.json",
+            "functional/test_candidate_examples search/test_examples",
+            "client/test_flush",
+        ),
+        (
+            "tests/operations/ops/prometheus/placement.rules.test.yml",
+            "operations/ops/test_monitoring",
+            "operations/ops/test_startup",
+        ),
+        (
+            "tests/operations/constraints/upper-constraints-2025.1.txt",
+            "operations/ops/test_constraints",
+            "operations/ops/test_startup",
+        ),
+        (
+            "tests/support/library_server.py",
+            "operations/deploy/test_servers",
+            "functional/test_claims",
+        ),
+        # Whoever imports a module imports its packages.
+        ("tests/search/__init__.py", "search/test_scale search/test_plans", "client/test_flush"),
         (
             "tests/operations/ops/defaults.json",
             "operations/ops/test_config_check",
@@ -139,6 +205,22 @@ def test_each_extension_reaches_the_rows_of_its_modules(tree: Tree, package: str
         found = tree.reached_by(str(path.relative_to(affected.ROOT)))
         held = tree.held_by_map({str(path.relative_to(affected.ROOT))})
         assert isinstance(found, str) or held <= found
+
+
+def test_what_imports_a_removed_module_is_reached(tmp_path: Path) -> None:
+    """It cannot be collected any more; so it is with a test whose parts another test imports."""
+    (tmp_path / "tests").mkdir()
+    for name, text in (
+        ("first", "from benchmarks.gone import a"),
+        ("second", "import docs._tools.gone"),
+        ("third", "from tests.test_gone import a"),
+        ("fourth", "pass"),
+    ):
+        (tmp_path / f"tests/test_{name}.py").write_text(text)
+    without = Tree(tmp_path)
+    assert without.reached_by("benchmarks/gone.py") == {"tests/test_first.py"}
+    assert without.reached_by("docs/_tools/gone.py") == {"tests/test_second.py"}
+    assert without.reached_by("tests/test_gone.py") == {"tests/test_third.py"}
 
 
 def test_documentation_is_always_tried(tree: Tree) -> None:
@@ -200,5 +282,16 @@ def test_without_git_or_a_full_run_nobody_knows(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     assert isinstance(changed_files(repository), str)
+    assert affected.head(repository) == ""
     (repository / affected.SECONDS).unlink()
     assert changed_files(repository) == "there is no full run to compare with"
+
+
+def test_an_archive_inside_another_repository_has_no_past(repository: Path) -> None:
+    """The other's files say nothing of it."""
+    archive = repository / "unpacked"
+    (archive / "tests").mkdir(parents=True)
+    (archive / affected.SECONDS).write_text((repository / affected.SECONDS).read_text())
+    assert isinstance(changed_files(archive), str)
+    assert affected.head(archive) == ""
+    assert affected.head(repository)

@@ -53,6 +53,8 @@ CASES = (
         ("pymysql-alone", "mysql mysql-shared pymysql-alone mysql+pymysql mysql-read-committed"),
         ("mysqlclient", "mysql mysql-shared mysqlclient mysql+pymysql mysql-read-committed"),
     ],
+    # By the name of a server these cases would themselves be left out of short runs.
+    ids=range(5),
 )
 def test_sqlite_and_one_route_are_tried(route: str, others: str) -> None:
     expected = {"sqlite", "sqlite-a", "all", *others.split()}
@@ -64,6 +66,13 @@ def test_a_mark_names_a_server_too() -> None:
     assert chosen("postgresql").left_out(item("", "postgresql")) is None
     assert chosen("pymysql").left_out(item("mysql", "galera"))
     assert chosen("pymysql-alone").left_out(item("mysql", "galera")) is None
+
+
+def test_an_address_or_a_path_needs_no_server() -> None:
+    """Nor does a text of several words that holds one."""
+    cases = "postgresql://h:port/x mysql://u:p@h/x proofs/galera/test_races etc/uwsgi/x.ini"
+    assert tried(cases, chosen("mysqlclient", "nginx"), "deploy") == cases
+    assert chosen(server="nginx").left_out(item("gunicorn sync-chunks", "deploy"))
 
 
 @pytest.mark.parametrize(
@@ -125,6 +134,11 @@ def test_what_starts_servers_has_all_of_them_tried_and_a_page_its_story(
         "etc/uwsgi/placement.ini",
         "placement/cmd/http_server.py",
         "tests/support/deployment.py",
+        "tests/support/library_server.py",
+        "bin/placement-api",
+        "setup.cfg",
+        "requirements.lock",
+        ".ci/install",
     ):
         assert drawn_by(1, path).server == ""
     assert drawn_by(1, "placement/plans/service.py").server
@@ -154,12 +168,21 @@ def test_a_command_line_that_chooses_is_not_narrowed(words: str, chooses: bool) 
     assert effort.chooses(config)
 
 
+def test_a_run_that_leaves_a_folder_out_is_no_full_run() -> None:
+    """Or it would be written down as one."""
+    for name in ("ignore", "ignore_glob", "deselect", "lf", "stepwise"):
+        option = SimpleNamespace(**{name: ["tests/docs"]})
+        config: Any = SimpleNamespace(rootpath=ROOT, args=[str(ROOT / "tests")], option=option)
+        assert effort.chooses(config)
+
+
 # -- seconds -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("nodeid", "group"),
-    [
+    ids=range(4),
+    argvalues=[
         ("tests/a/test_a.py::test_a", "tests/a/test_a.py"),
         ("tests/a/test_a.py::test_a[x@y]", "tests/a/test_a.py"),
         ("tests/a/test_a.py::test_a[x@y]@arena mysql", "arena mysql"),

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import bodies, deployment
 from tests.support.databases import scratch_database
-from tests.support.processes import Process, free_port, require_program, wait_until
+from tests.support.processes import ENDS_S, Process, free_port, require_program, wait_until
 from tests.support.world import World
 
 pytestmark = pytest.mark.deploy
@@ -48,7 +48,7 @@ class Prometheus:
 
     def _ask(self, what: str, **parameters: str) -> Any:
         url = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=ENDS_S) as answer:
             return json.load(answer)["data"]
 
 
