@@ -49,7 +49,7 @@ class RequestProblem(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What the service says, without the sentence that stands before all answers of this status."""
+        """The detail of the answer, without the general sentence that begins every answer of its status."""
         general, _gap, said = self.text.partition("\n\n")
         is_general = general.endswith(".") and "\n" not in general
         return said.strip() if is_general and said.strip() else self.text
@@ -130,7 +130,7 @@ def _require_json(body: Any, url: str) -> Any:
 class PlacementAPI:
     """The Placement service behind a keystoneauth1 adapter, or anything that acts like one.
 
-    :param unanswered: what is raised where there is no answer.
+    :param unanswered: the error to raise if the service does not answer.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ def non_empty(text: str) -> str:
 
 
 def trait_names(text: str) -> list[str]:
-    """Return the names of traits between commas; none of nothing at all."""
+    """Return the names of traits that commas separate; an empty text has none."""
     names = text.split(",") if text else []
     for each in names:
         if not _TRAIT.fullmatch(each):

@@ -26,13 +26,13 @@ PLANS_AROUND = 100
 """How often one plan is made anew because it names what cannot move, or where nothing can go."""
 
 EXCEPT_MOST = 10_000
-"""So many consumers the service lets a plan leave where they are."""
+"""The most consumers that a plan can be told to leave where they are. The service sets this limit."""
 
 NOT_TO_MOST = 1_000
-"""So many trees the service lets a plan leave out as destinations."""
+"""The most trees that a plan can leave out as destinations. The service sets this limit."""
 
 REFUSALS = 2
-"""A consumer that was refused so often stays where it is."""
+"""After so many refused moves a consumer stays where it is."""
 
 TOLD_TO_STOP = "it was told to stop; run it again to go on"
 
@@ -80,24 +80,24 @@ class RunStopped(exc.PlacementClientError):
 
 
 class StepMover(Protocol):
-    """What moves consumers. Each of its methods may raise a PlacementClientError, which ends the run."""
+    """The driver that moves consumers. Any method may raise a PlacementClientError, which ends the run."""
 
     def look(self) -> None:
-        """Read anew what exists and in which state it is."""
+        """Read again which consumers exist, and their states."""
 
     def list_unmovable(self) -> Mapping[str, str]:
-        """Return consumers that cannot move, each with the reason, as far as they are known."""
+        """Return the known consumers that cannot move, each with the reason."""
 
     def find_obstacle(self, step: Step) -> str | None:
         """Return why the consumer of this step cannot move; None if it can."""
 
     def find_obstacle_of_place(self, step: Step) -> str | None:
-        """Return why nothing can go where this step goes; None if something can."""
+        """Return why no consumer can move to the destination of this step; None if one can."""
 
     def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
         """Carry out a step to its end.
 
-        :param pause: waits for some seconds; raises RunAbandoned if the run is left.
+        :param pause: waits for a number of seconds; raises RunAbandoned if the run was given up.
         :raises MoveRefused:
         """
 
@@ -109,18 +109,18 @@ class PlainMover:
         self._plans = plans
 
     def look(self) -> None:
-        """Nothing is known beside the service."""
+        """Do nothing: the service knows all that there is to know."""
 
     def list_unmovable(self) -> Mapping[str, str]:
-        """All consumers can move."""
+        """Return no consumer: all can move."""
         return {}
 
     def find_obstacle(self, step: Step) -> str | None:
-        """Every step can be carried out."""
+        """Return None: every step can be carried out."""
         return None
 
     def find_obstacle_of_place(self, step: Step) -> str | None:
-        """Every place can be taken."""
+        """Return None: every destination can be used."""
         return None
 
     def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
@@ -150,10 +150,10 @@ class PlanAround:
         may: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> MadePlan:
-        """Look at what there is, and plan; the arguments are those of :meth:`PlansClient.make`.
+        """Read the state of the consumers, and plan; arguments as for :meth:`PlansClient.make`.
 
-        :raises NoPlanFound: there is no plan without what cannot move; ``stays`` has all that is in its way
-        :raises PlanFailed: too many plans named something that cannot move, or where nothing can go
+        :raises NoPlanFound: no plan exists without the consumers that cannot move (``stays``)
+        :raises PlanFailed: too many plans in a row used one of them, or an unusable destination
         """
         self._mover.look()
         self.stays, self.left_out = {}, {}
@@ -177,10 +177,10 @@ class PlanAround:
             self.stays |= {consumer_of(step): why for step, why in stays}
             self.left_out |= {step["root_provider_uuid"]: why for step, why in places}
             turned_away |= {consumer_of(step): f"it would go there: {why}" for step, why in places}
-            # Only now: most plans name nothing of this, and a cloud may have many.
+            # This list is read late: it may be long, and most plans use no consumer of it.
             unmovable = unmovable or (self._mover.list_unmovable() if stays else {})
         raise PlanFailed(
-            f"{PLANS_AROUND} plans have each named what cannot move, or where nothing can go"
+            f"{PLANS_AROUND} plans in a row used a consumer that cannot move, or an unusable destination"
         )
 
 
@@ -207,9 +207,10 @@ def leave_out(
 def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[set[int]]:
     """Return for each step the earlier ones that must have ended before it begins.
 
-    A step waits for the earlier steps of its consumer, and for those that leave a tree to which it goes: it
-    may need their room. The others may end in any order. Of the steps into a tree that have begun, the last
-    one in the order of the plan found room there beside all the others, after the same consumers had left.
+    A step waits for the earlier steps of its consumer, and for the steps that leave a tree to which it goes:
+    it may need their room. All other steps may end in any order. Proof: among the steps into a tree that have
+    begun, the last one in the order of the plan had room there together with all the others, after the same
+    consumers had left.
 
     :param root_of: returns the root of a provider's tree.
     """
@@ -227,22 +228,22 @@ def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[se
 
 
 class Watcher:
-    """Is told what a run does, by the thread that calls ``carry_out``. This one says nothing."""
+    """An observer of a run, called by the thread that calls ``carry_out``. This one does nothing."""
 
     def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
-        """A plan was made; it may be the last one, without steps."""
+        """Note a plan; the last plan of a run may have no steps."""
 
     def tell_left_out(self, why: str) -> None:
-        """Nothing goes to a tree any more. Told before the plan."""
+        """Note that a tree is no longer used as a destination; called before the plan is noted."""
 
     def tell_trying_again(self) -> None:
-        """No plan was found without the destinations that refused a move, so they are tried again."""
+        """Note that the trees that refused a move are tried again, since no plan was found without them."""
 
     def tell_beginning(self, step: Step) -> None:
-        """A step begins."""
+        """Note that a step begins."""
 
     def tell_end(self, step: Step, failure: exc.PlacementClientError | None) -> None:
-        """A step is done, or it was refused."""
+        """Note that a step is done; ``failure`` is set if it was refused."""
 
     def tell_stopping(self) -> None:
         """No more steps begin, and the run waits for what is under way."""
@@ -270,8 +271,8 @@ class PlanRun:
         self._mover, self._root_of, self._parallel = mover, root_of, parallel
         self._watcher = watcher or Watcher()
         self._stopping, self._leaving = False, threading.Event()
-        # What has ended; None for each call of stop. A handler of signals may put into such a queue while
-        # its own thread does.
+        # Each step that ended; None for each call of stop. A signal handler may put into a SimpleQueue while
+        # the thread that it interrupts does the same.
         self._told: SimpleQueue[Future[Any] | None] = SimpleQueue()
         self._stops = 0
         self._done: list[Step] = []
@@ -281,16 +282,16 @@ class PlanRun:
         self._refused_places = set[str]()
 
     def stop(self) -> None:
-        """Begin no more steps; called a second time, leave what is under way, even if it does not answer.
+        """Begin no more steps. A second call gives up the steps under way, even if Nova does not answer.
 
-        From any thread, and from a handler of signals.
+        Any thread, and a signal handler, may call this.
         """
         self._stopping = True
         self._told.put(None)
 
     @property
     def is_stopping(self) -> bool:
-        """Tell whether it was told to stop."""
+        """Tell whether :meth:`stop` was called."""
         return self._stopping
 
     def carry_out(
@@ -299,7 +300,7 @@ class PlanRun:
         may: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> list[Step]:
-        """Let the goal hold; return the steps that this took.
+        """Plan and move until the goal holds; return the steps that were carried out.
 
         :raises RunStopped: it was stopped, there is no plan, or steps were refused too often
         """

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from placement.client.sending import NotAnswered, require_names, send_request
 
 MICROVERSION = "2.80"
-"""Of Train. Migrations have uuids and pages, and servers of a cell that is down are listed."""
+"""From Train: migrations have uuids and pages, and the servers of a cell that is down are listed."""
 
 HOLDS_NOTHING = frozenset({"BUILD", "DELETED", "ERROR", "SHELVED_OFFLOADED", "UNKNOWN"})
 """States of a server in which it need not hold resources; UNKNOWN in a cell that is down."""
@@ -36,7 +36,7 @@ class PlaceHidden(Exception):
 
 
 class RefusedOrder(NamedTuple):
-    """What Nova answers to an order that it does not carry out, as text with its status."""
+    """The answer of Nova to an order that it does not carry out: its text, with the HTTP status."""
 
     status: int
     text: str
@@ -68,7 +68,7 @@ class NovaConsumer(NamedTuple):
 
 
 class _Server(NamedTuple):
-    """What is kept of a server: a list of all of them is long."""
+    """The fields of a server that are needed: the list of all servers is long."""
 
     status: str
     task: str | None
@@ -244,6 +244,6 @@ def _find_nodes(server: _Server, migrations: Iterable[_Migration]) -> frozenset[
         elif migration.status != "error":
             return None
         elif server.status == "ERROR":
-            # It broke off half-way: which end is the right one, somebody has to find out.
+            # The migration failed half-way: an operator must find out on which host the server is.
             nodes |= {migration.source_node, migration.dest_node}
     return frozenset(node for node in nodes if node)

@@ -20,16 +20,16 @@ SHELVE_S = 300.0
 """How long a server that was unshelved may take to be shelved again, where its step has taken too long."""
 
 POLL_S = 2.0
-"""Between two questions how far a step is."""
+"""The pause between two questions about the progress of a step."""
 
 UNANSWERED_MOST = 5
-"""So many questions in a row may stay without an answer."""
+"""The most questions in a row that Nova may leave without an answer."""
 
 ABOUT_DESTINATION = frozenset({400, 409})
 """The statuses by which Nova refuses a migration to the host that is named; others are about the request."""
 
 SAMPLE = 20
-"""Of so many of Nova's servers at least one must hold something here. Else it may be another cloud's Nova."""
+"""At least one of so many servers must hold something here, or this may be the Nova of another cloud."""
 
 
 class MoveKind(Enum):
@@ -47,10 +47,10 @@ WAYS = {
     "SHUTOFF": MoveKind.COLD,
     "SHELVED": MoveKind.SHELVED,
 }
-"""By the state of a server."""
+"""How a server moves, by its state in Nova."""
 
 CONFIRM = "openstack server resize confirm {server}, or openstack server resize revert {server}"
-"""What an operator does about a server that was resized or migrated cold. Both commands take both."""
+"""The commands that end an open resize or cold migration of a server; each works for both."""
 
 OBSTACLES = {
     "ERROR": "it is in the state ERROR: repair it, then openstack server set --state active {server}, or "
@@ -132,7 +132,7 @@ class NovaMover:
                 "it is no server and no migration of Nova: placement-manage audit --from-nova tells whether "
                 "it is a leak"
             )
-        # Asked here, with the providers' names: what words the steps must not wait for the service.
+        # The names are read here: printing a step must not wait for the service.
         sources = {self.names.of(self.names.root_of(uuid)) for uuid in step["from"]}
         if "remove" in step:
             return _explain_migration(consumer) or (
@@ -255,7 +255,7 @@ def _find_obstacle_of_source(sources: set[str], consumer: NovaConsumer) -> str |
 
 
 class _Course:
-    """What is asked of Nova for one server, one after the other."""
+    """The requests to Nova that move one server, one after the other."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from placement.client.connection import without_password
 from placement.client.exceptions import EmptyName, NotAnswered, PlacementClientError
 
 GROUPS = "/-/groups/"
-"""What follows is one name, which may have slashes at any place."""
+"""The path before the name of a group; a name may contain slashes."""
 
 EMPTY_FOR_NONE = "avoid"
 """The only parameter of a query that may be empty: no trait, in place of those of the service."""

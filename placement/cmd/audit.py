@@ -385,8 +385,8 @@ def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
     say = sys.stderr if arguments.json else sys.stdout
     wrong = [(leak, NOTHING) for leak in report.leaks]
     wrong += [(each.holder, each.own) for each in report.misplaced]
-    # Written a moment ago, it may be of a consumer that its service does not list yet. A consumer without
-    # a time is old.
+    # A consumer that was written a moment ago may not be listed by its service yet. A consumer without a time
+    # counts as old.
     ages = {holder.uuid: _compute_age(holder) for holder, _ in wrong}
     old = [each for each in wrong if (ages[each[0].uuid] or timedelta.max) > arguments.older_than]
     print(f"{len(old)} of {len(wrong)} are old enough to be removed.", file=say)

@@ -135,7 +135,7 @@ class Server:
                 port=port,
                 threads=bounds.threads,
                 ident=None,
-                # Never reached: this server closes the slowest, waitress would accept no more.
+                # This limit is never reached: this server closes the slowest connections before.
                 connection_limit=bounds.connections * 2,
                 channel_timeout=bounds.idle_s,
                 cleanup_interval=1,
@@ -190,7 +190,7 @@ class Server:
         return [entry for entry in self._sockets.values() if isinstance(entry, _Channel)]
 
     def _bound_connections(self) -> None:
-        """Once a second, close connections that send a request too slowly, and the slowest of too many."""
+        """Close slow connections once a second, and the slowest ones if there are too many."""
         now = time.time()
         if now < self._next_look:
             return

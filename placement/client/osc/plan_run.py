@@ -128,7 +128,7 @@ def _stopped_by_signal(run: PlanRun) -> Iterator[None]:
         signal.SIGHUP: stop_once,
     }
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        # Under nohup it goes on without its terminal.
+        # Under nohup the run continues when its terminal closes.
         del handlers[signal.SIGHUP]
     before = {which: signal.signal(which, handler) for which, handler in handlers.items()}
     try:
