@@ -10,7 +10,6 @@ import webob
 
 from placement.claims import writing
 from placement.db import invariants
-from placement.insight import affected
 from placement.placing.planning import walk
 from placement.placing.planning.plan import WHOLE, make_plan
 from placement.plans import ledger
@@ -478,7 +477,7 @@ def test_what_fits_nowhere_is_refused_where_not_all_was_read(
 ) -> None:
     """Of more consumers than are in a programme whole, none is in its way: it has no variable."""
     monkeypatch.setattr(ledger, "MOST_READ", 1)
-    monkeypatch.setattr(affected, "MOST", 1)
+    monkeypatch.setattr(ledger, "MOST_PROVIDERS", 1)
     world = World(service)
     for host in (world.host(VCPU=100), world.host(VCPU=100)):
         for _ in range(WHOLE + 1):
