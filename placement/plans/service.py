@@ -7,7 +7,7 @@ destinations depend on, as for claims; if something does not hold, it is planned
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placement import errors, telemetry
 from placement.claims.orders import LookAgain
@@ -135,7 +135,8 @@ def _make_once(
     domains = scene.find_domains()
     goal = _aim(wanted, [roots for _, roots in domains])
     if goal is None:
-        return _refuse(scene, NoPlan(exact=True), [], [], work_factor)
+        too_few = _refuse(scene, NoPlan(exact=True), [], [], work_factor)
+        return replace(too_few, domains=len(domains))
     with pause_collection():
         ledger = scene.read(db, goal)
         root_of: list[int] = scene.cloud.roots.tolist()

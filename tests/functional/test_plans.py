@@ -523,6 +523,18 @@ def test_domains_that_were_passed_through_are_given_up(
     assert refusal["exact"], refusal
 
 
+def test_more_trees_to_be_empty_than_there_are_are_counted(service: Service) -> None:
+    """The refusal said only that there is no plan, with nothing in the way."""
+    world = World(service)
+    for _ in range(3):
+        world.host(VCPU=4)
+
+    refusal = refuse(service, {"empty": {"count": 4}}, 409)
+
+    assert refusal["exact"]
+    assert "There is none: the number of trees to be empty is 4, of 3 in all." in refusal["detail"]
+
+
 def test_a_cost_of_a_class_that_does_not_exist_is_refused(service: Service) -> None:
     """A misspelt one would make the plan another one without a word; one that nothing has is no fault."""
     host = World(service).host(VCPU=4)
