@@ -38,6 +38,18 @@ def _compile_look_up(key: Key, hold: bool) -> CompiledStatement:
     return CompiledStatement(statement, "name")
 
 
+def names(tx: Access, key: Key, row_ids: Collection[int]) -> dict[int, str]:
+    """Return the names of those ids that exist. One statement for each thousand ids."""
+    return dict(tx.rows_of_all(_compile_names(key), "id", row_ids))
+
+
+@cache
+def _compile_names(key: Key) -> CompiledStatement:
+    return CompiledStatement(
+        select(key.table.c.id, key).where(is_among(key.table.c.id, "id")), "id"
+    )
+
+
 def restore(tx: Transaction, key: Key, row_id: int, name: str) -> None:
     """Insert a row that is gone, under a name that says so. One statement.
 

@@ -1,7 +1,7 @@
 """The consumers of trees with their groups, as what-if and survival read them (07 sections 4 and 9)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from placement.db import group_rows, tree_rows
 from placement.db.database import Access
 from placement.db.group_rows import MemberRow
-from placement.db.statements import MOST, batches
+from placement.db.statements import batches
 from placement.db.tree_rows import HeldBy
 from placement.objects.groups import rule_of
 from placement.placing.members import Members
@@ -56,7 +56,12 @@ def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
     """
     if not any(row.claims_are_used for row in held):
         return Members()
-    groups_of = group_rows.names_by_consumer(tx, sorted({row.consumer_uuid for row in held}))
+    return read_members_of(tx, {row.consumer_uuid for row in held})
+
+
+def read_members_of(tx: Access, consumer_uuids: Collection[str]) -> Members:
+    """Return the groups of consumers. One statement if none of these is a member of a group."""
+    groups_of = group_rows.names_by_consumer(tx, sorted(consumer_uuids))
     if not groups_of:
         return Members()
     groups = group_rows.of(tx, sorted({name for names in groups_of.values() for name in names}))
@@ -90,14 +95,21 @@ def put_pools_last(cloud: Cloud, roots: Iterable[int]) -> list[int]:
 
 
 def batch_trees(
-    cloud: Cloud, places: Iterable[Place], roots_of: Callable[[Place], Sequence[int]]
+    cloud: Cloud,
+    places: Iterable[Place],
+    roots_of: Callable[[Place], Sequence[int]],
+    most: int,
 ) -> Iterator[list[Place]]:
-    """Yield places of which one statement reads the allocations; more if it is one large place."""
+    """Yield places of which one statement reads the allocations; more if it is one large place.
+
+    :param most: the providers of which one statement reads them.
+    """
+    counts = np.bincount(cloud.roots[cloud.forest.alive], minlength=cloud.size).tolist()
     batch: list[Place] = []
     providers = 0
     for place in places:
-        count = int(cloud.forest.trees(np.array(roots_of(place)))[1].sum())
-        if batch and providers + count > MOST:
+        count = sum(counts[root] for root in roots_of(place))
+        if batch and providers + count > most:
             yield batch
             batch, providers = [], 0
         batch.append(place)

@@ -16,6 +16,7 @@ import numpy as np
 
 from placement.db import tree_rows
 from placement.db.database import Database, Snapshot
+from placement.db.statements import MOST
 from placement.db.tree_rows import HeldBy
 from placement.insight.affected import (
     AffectedConsumer,
@@ -110,7 +111,7 @@ def survival(
         ]
     found = Survival(len(places), len(cloud.list_avoided(avoid)))
     failures = _Failures(cloud, avoid, work)
-    for batch in batch_trees(cloud, places, lambda place: place.roots):
+    for batch in batch_trees(cloud, places, lambda place: place.roots, MOST):
         try:
             holdings = _read_holdings(db, cloud, batch, work, shares=failures.mover.reach.shares)
         except WorkEnded:

@@ -103,7 +103,8 @@ def make_plan(request: Request) -> Response:
     except UnknownNameInQuery as refused:
         raise _name_query(refused) from None
     if isinstance(answer, NoPlanShown):
-        raise NoPlanFound(certainty=CERTAINTY[answer.exact], document=_render_refusal(answer))
+        certainty = _say_why(wanted.goal, answer)
+        raise NoPlanFound(certainty=certainty, document=_render_refusal(answer))
     return json_response(request, _render_plan(answer))
 
 
@@ -236,6 +237,14 @@ def _render_place(place: PlaceShown) -> dict[str, Any]:
 
 def _render_held(held: Held) -> dict[str, Any]:
     return {uuid: {"resources": amounts} for uuid, amounts in held.items()}
+
+
+def _say_why(goal: GoalWanted, refusal: NoPlanShown) -> str:
+    """Return whether there may be a plan nevertheless, in a sentence."""
+    if refusal.domains is None or not isinstance(goal, EmptyWanted):
+        return CERTAINTY[refusal.exact]
+    kind = {"tree": "trees", "aggregate": "aggregates"}[goal.level]
+    return f"There is none: the number of {kind} to be empty is {goal.count}, of {refusal.domains} in all."
 
 
 def _render_refusal(refusal: NoPlanShown) -> dict[str, Any]:

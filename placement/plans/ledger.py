@@ -1,18 +1,20 @@
 """The ledger of a plan, read in one snapshot, the trees that matter first (10 section 4.2)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 
-from placement.db import group_rows, hold_rows, tree_rows
+from placement.db import group_rows, hold_rows, named_rows, tree_rows
 from placement.db.database import Database, Snapshot
+from placement.db.named_rows import CLASSES, PROJECTS, TYPES, USERS, Key
 from placement.db.statements import MOST, batches
-from placement.db.tree_rows import HeldBy
-from placement.insight.affected import batch_trees, put_pools_last, read_members
+from placement.db.tree_rows import MOST_PROVIDERS
+from placement.insight.affected import batch_trees, put_pools_last, read_members_of
 from placement.objects.groups import GroupNotFound
-from placement.placing.members import Members
+from placement.placing.members import AmountsByIndex, Members
 from placement.plans.wanted import Ownership
 from placement.search.cloud import Cloud
 from placement.search.work import Work, WorkEnded
@@ -41,7 +43,7 @@ class Ledger:
 
     holders: Sequence[Resident]
     members: Members
-    unread: Collection[int]
+    unread: AbstractSet[int]
 
 
 def read_ledger(
@@ -63,47 +65,136 @@ def _read(
     chosen = [root for root in dict.fromkeys((*members_first, *first)) if root >= 0]
     # The order is by age: the order in memory is another in each process.
     others = sorted(set(cloud.forest.roots.tolist()).difference(chosen), key=cloud.ids.__getitem__)
-    rows: list[HeldBy] = []
-    read: set[int] = set()
-    # The first ones are read apart from the others, which may have a hundred times as many consumers.
-    for batch in chain.from_iterable(
-        batch_trees(cloud, put_pools_last(cloud, roots), lambda root: [root])
-        for roots in (chosen, others)
-    ):
-        # At least one batch is read: without it there is no answer.
-        if read and (len(rows) >= MOST_READ or not work.look()):
-            break
-        rows += tree_rows.allocations(tx, _ids_of(cloud, batch))
-        read.update(batch)
-    _align(cloud, read, rows)
-    members = read_members(tx, rows)
+    read = _TreesRead(tx, cloud)
+    # The rest of the time is for what their consumers have elsewhere, if not all trees are read.
+    with work.part(4 / 3) as part:
+        # The first ones are read apart from the others, which may have a hundred times as many consumers.
+        for batch in chain.from_iterable(
+            batch_trees(cloud, put_pools_last(cloud, roots), lambda root: [root], MOST_PROVIDERS)
+            for roots in (chosen, others)
+        ):
+            # At least one batch is read: without it there is no answer.
+            if read.roots and (read.count >= MOST_READ or not part.look()):
+                break
+            read.add(batch)
+    read.align()
+    holders, unread = read.holders, {*chosen, *others} - read.roots
+    are_claims_used = tree_rows.are_claims_used(tx)
+    members = read_members_of(tx, holders) if are_claims_used else Members()
     if not members.rules.keys() >= set(groups):
         raise WorkEnded
-    holders = _list_holders(cloud, rows)
-    read -= _read_elsewhere(tx, cloud, rows, holders, work)
-    if any(row.claims_are_used for row in rows):
+    # If the snapshot has no other allocations than these, no consumer has any elsewhere.
+    if unread or read.count < tree_rows.count_allocations(tx):
+        unread |= _read_elsewhere(tx, cloud, holders, work)
+    if are_claims_used:
         # A step would end the hold, and what was held would stay for good.
         for hold in hold_rows.list_valid(tx, MOST_READ, project=None, group=None, after=None):
             if hold.consumer_uuid in holders:
                 holders[hold.consumer_uuid].is_fixed = True
-    return Ledger([*holders.values()], members, {*chosen, *others} - read)
+    return Ledger([*holders.values()], members, unread)
+
+
+class _TreesRead:
+    """The trees that were read, by their roots, and who has what there.
+
+    ``holders``: by uuid, in the order of their first allocations. ``count``: of the allocations.
+    """
+
+    def __init__(self, tx: Snapshot, cloud: Cloud) -> None:
+        self.roots: set[int] = set()
+        self.holders: dict[str, Resident] = {}
+        self.count = 0
+        self._tx, self._cloud = tx, cloud
+        self._used: dict[int, dict[str, int]] = {}
+        self._names: dict[Key, dict[int | None, str]] = {}
+
+    def add(self, roots: Sequence[int]) -> None:
+        """Read the allocations of some trees."""
+        cloud, holders, used = self._cloud, self.holders, self._used
+        index_of = cloud.index_of
+        ids: list[int] = cloud.ids[cloud.forest.trees(np.array(roots))[0]].tolist()
+        rows = tree_rows.allocations_by_ids(self._tx, ids)
+        self.roots.update(roots)
+        self.count += len(rows)
+        class_names = self._name(CLASSES, class_ids := {row[3] for row in rows})
+        if not class_ids <= class_names.keys():
+            # Of a class that is gone nothing can be said.
+            rows = [row for row in rows if row[3] in class_names]
+        self._add_holders({row[2]: row[5:] for row in rows})
+        for _, provider_id, uuid, class_id, amount, *_ in rows:
+            name, index = class_names[class_id], index_of[provider_id]
+            holders[uuid].held.setdefault(index, {})[name] = amount
+            mine = used.setdefault(index, {})
+            mine[name] = mine.get(name, 0) + amount
+
+    def _add_holders(self, owners: Mapping[str, tuple[int | None, ...]]) -> None:
+        """Add the consumers that are new.
+
+        :param owners: by uuid the generation, and the ids of project, user and type.
+        """
+        projects, users, types = (
+            self._name(key, {each[number] for each in owners.values()})
+            for number, key in enumerate((PROJECTS, USERS, TYPES), 1)
+        )
+        # One object for all consumers of an owner: a cloud has a thousand of these for each.
+        ownership_of: dict[tuple[int | None, ...], Ownership] = {}
+        for uuid, owner in owners.items():
+            if uuid in self.holders:
+                continue
+            generation, project_id, user_id, type_id = owner
+            ownership = ownership_of.get(owner[1:])
+            if ownership is None:
+                ownership = ownership_of[owner[1:]] = Ownership(
+                    projects.get(project_id, ""), users.get(user_id, ""), types.get(type_id)
+                )
+            # Allocations without a record of their consumer: no write may leave it anything.
+            is_fixed = generation is None or project_id not in projects
+            self.holders[uuid] = Resident(uuid, generation or 0, ownership, is_fixed=is_fixed)
+
+    def _name(self, key: Key, ids: AbstractSet[int | None]) -> Mapping[int | None, str]:
+        """Return the names by ids; each is read once."""
+        known = self._names.setdefault(key, {})
+        missing = [id_ for id_ in ids if id_ is not None and id_ not in known]
+        known.update(named_rows.names(self._tx, key, missing).items())
+        return known
+
+    def align(self) -> None:
+        """Let the usage of trees be that of their allocations, which may be newer than the cloud.
+
+        Otherwise a consumer that came between the two would leave room behind that was never counted as
+        taken.
+        """
+        cloud, roots = self._cloud, np.array(sorted(self.roots), dtype=np.int64)
+        for index in cloud.forest.trees(roots)[0].tolist():
+            mine = self._used.get(index, {})
+            off = {
+                name: mine.get(name, 0) - counted
+                for name, _, counted, _ in cloud.inventories[index]
+                if mine.get(name, 0) != counted
+            }
+            if off:
+                cloud.use(index, off)
 
 
 def _read_elsewhere(
-    tx: Snapshot, cloud: Cloud, rows: Sequence[HeldBy], holders: dict[str, Resident], work: Work
+    tx: Snapshot, cloud: Cloud, holders: dict[str, Resident], work: Work
 ) -> set[int]:
     """Add what consumers have in trees that were not read, since it is part of each write.
 
     :return: roots of the trees with consumers for which there was no time: these are no longer among the
         holders, and the trees count as unread.
     """
-    elsewhere = _find_elsewhere(rows)
-    for number, batch in enumerate(batches(elsewhere, MOST)):
+    uuids = list(holders)
+    for number, batch in enumerate(batches(uuids, MOST)):
         # At least some are read: without the first trees there is no answer.
         if number and not work.look():
-            dropped = elsewhere[number * MOST :]
+            dropped = uuids[number * MOST :]
             break
-        for row in tree_rows.allocations_of_all(tx, batch):
+        counts = tree_rows.count_allocations_of(tx, batch)
+        spread = [
+            uuid for uuid in batch if counts.get(uuid) != sum(map(len, holders[uuid].held.values()))
+        ]
+        for row in tree_rows.allocations_of_all(tx, spread):
             index = cloud.index_of.get(row.provider_id)
             holder = holders[row.consumer_uuid]
             if index is None:
@@ -129,64 +220,18 @@ def _find_roots(tx: Snapshot, groups: Sequence[str]) -> list[str]:
     return [row.root_uuid for row in rows]
 
 
-def _ids_of(cloud: Cloud, roots: Sequence[int]) -> list[int]:
-    ids: list[int] = cloud.ids[cloud.forest.trees(np.array(roots))[0]].tolist()
-    return ids
-
-
-def _align(cloud: Cloud, roots: Collection[int], rows: Iterable[HeldBy]) -> None:
-    """Let the usage of trees be that of their allocations, which may be newer than the cloud.
-
-    Otherwise a consumer that came between the two would leave room behind that was never counted as taken.
-    """
-    used: dict[int, dict[str, int]] = {}
-    for row in rows:
-        mine = used.setdefault(cloud.index_of[row.provider_id], {})
-        mine[row.class_name] = mine.get(row.class_name, 0) + row.used
-    for index in cloud.forest.trees(np.array(sorted(roots)))[0].tolist() if roots else ():
-        mine = used.get(index, {})
-        off = {
-            name: mine.get(name, 0) - counted
-            for name, _, counted, _ in cloud.inventories[index]
-            if mine.get(name, 0) != counted
-        }
-        if off:
-            cloud.use(index, off)
-
-
-def _list_holders(cloud: Cloud, rows: Iterable[HeldBy]) -> dict[str, Resident]:
-    """Return the consumers in the order of their first allocations, as the rows came."""
-    holders: dict[str, Resident] = {}
-    for row in rows:
-        holder = holders.get(row.consumer_uuid)
-        if holder is None:
-            holder = Resident(
-                row.consumer_uuid,
-                row.generation or 0,
-                Ownership(row.project or "", row.user or "", row.type),
-                # Allocations without a record of their consumer: no write may leave it anything.
-                is_fixed=row.generation is None or row.project is None,
-            )
-            holders[row.consumer_uuid] = holder
-        holder.held.setdefault(cloud.index_of[row.provider_id], {})[row.class_name] = row.used
-    return holders
-
-
-def _find_elsewhere(rows: Iterable[HeldBy]) -> list[str]:
-    """Return the consumers of which not all allocations are among these."""
-    left: dict[str, int] = {}
-    for row in rows:
-        left[row.consumer_uuid] = left.get(row.consumer_uuid, row.in_all) - 1
-    return [uuid for uuid, number in left.items() if number]
-
-
 def hold_by_root(
-    cloud: Cloud, held: Mapping[int, Mapping[str, int]], unread: Collection[int]
-) -> dict[int, dict[int, Mapping[str, int]]]:
-    """Return amounts by class, by provider index, by root: those in trees that were read."""
+    roots: Sequence[int], held: AmountsByIndex, unread: AbstractSet[int]
+) -> Mapping[int, AmountsByIndex]:
+    """Return amounts by class, by provider index, by root: those in trees that were read.
+
+    :param roots: by provider index.
+    """
     found: dict[int, dict[int, Mapping[str, int]]] = {}
+    if len(mine := {roots[index] for index in held}) == 1:
+        # Most consumers are in one tree: nothing is copied.
+        return {} if mine <= unread else {mine.pop(): held}
     for index, amounts in held.items():
-        root = int(cloud.roots[index])
-        if root not in unread:
-            found.setdefault(root, {})[index] = amounts
+        if roots[index] not in unread:
+            found.setdefault(roots[index], {})[index] = amounts
     return found

@@ -7,7 +7,7 @@ destinations depend on, as for claims; if something does not hold, it is planned
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placement import errors, telemetry
 from placement.claims.orders import LookAgain
@@ -135,10 +135,12 @@ def _make_once(
     domains = scene.find_domains()
     goal = _aim(wanted, [roots for _, roots in domains])
     if goal is None:
-        return _refuse(scene, NoPlan(exact=True), [], [], work_factor)
+        too_few = _refuse(scene, NoPlan(exact=True), [], [], work_factor)
+        return replace(too_few, domains=len(domains))
     with pause_collection():
         ledger = scene.read(db, goal)
-        occupants = [_occupy(scene.cloud, wanted, ledger, holder) for holder in ledger.holders]
+        root_of: list[int] = scene.cloud.roots.tolist()
+        occupants = [_occupy(root_of, wanted, ledger, holder) for holder in ledger.holders]
     most = wanted.permission.most
     limits = Limits(
         most if wanted.hold_s is None else min(most, most_held),
@@ -219,7 +221,7 @@ class _Scene:
 
     def read(self, db: Database, goal: Goal) -> Ledger:
         """Read who has what, the trees that matter first."""
-        with refuse_unknown_names(), self.work.part(3) as part:
+        with refuse_unknown_names(), self.work.part(2) as part:
             first = list_trees(self.cloud, self.known, goal, part)
             groups = goal.groups if isinstance(goal, Keep) else ()
             return read_ledger(db, self.cloud, first, groups, part)
@@ -243,10 +245,13 @@ def _aim(wanted: Wanted, domains: list[list[int]]) -> Goal | None:
             return Empty(domains, len(domains) if count is None else count)
 
 
-def _occupy(cloud: Cloud, wanted: Wanted, ledger: Ledger, holder: Resident) -> Occupant:
-    """Return a consumer with what a plan may do to it."""
+def _occupy(root_of: Sequence[int], wanted: Wanted, ledger: Ledger, holder: Resident) -> Occupant:
+    """Return a consumer with what a plan may do to it.
+
+    :param root_of: roots by provider index.
+    """
     permission, owner = wanted.permission, holder.owner
-    held = hold_by_root(cloud, holder.held, ledger.unread)
+    held = hold_by_root(root_of, holder.held, ledger.unread)
     is_free = not holder.is_fixed and holder.uuid not in permission.untouched
     return Occupant(
         holder.uuid,
@@ -254,9 +259,7 @@ def _occupy(cloud: Cloud, wanted: Wanted, ledger: Ledger, holder: Resident) -> O
         may_move=is_free and permission.lets_move(owner.type),
         may_remove=is_free and permission.lets_remove(owner.type, owner.project),
         elsewhere={
-            index: amounts
-            for index, amounts in holder.held.items()
-            if int(cloud.roots[index]) not in held
+            index: amounts for index, amounts in holder.held.items() if root_of[index] not in held
         }
         if ledger.unread
         else {},

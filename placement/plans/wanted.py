@@ -188,7 +188,7 @@ class StayingShown(NamedTuple):
 class NoPlanShown:
     """The answer without a plan. ``stuck``: of trees to be empty. ``explanation``: of a request to fit.
 
-    ``avoided``: how many trees take nothing new.
+    ``avoided``: how many trees take nothing new. ``domains``: how many there are, if more are to be empty.
     """
 
     exact: bool
@@ -196,3 +196,4 @@ class NoPlanShown:
     avoided: int
     stuck: Sequence[StayingShown] | None = None
     explanation: tuple[RelaxableRequest, Explanation] | None = None
+    domains: int | None = None

@@ -5,14 +5,17 @@ from functools import partial
 from itertools import count
 
 import pytest
+from sqlalchemy import delete, or_, update
 
-from placement.db import statements
+from placement.db import models, statements
+from placement.db.database import Transaction
 from placement.insight import affected
 from placement.insight.survival import survival
 from placement.objects.picture import Picture
 from placement.plans import ledger
 from placement.search.work import Work
 from tests.support.databases import KINDS
+from tests.support.recorder import recorded
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 
@@ -66,7 +69,8 @@ def pooled(service: Service) -> Pooled:
 
 def read_few_at_once(monkeypatch: pytest.MonkeyPatch, consumers: int) -> None:
     """Let each tree cost a statement of its own, and what so many consumers have elsewhere one."""
-    monkeypatch.setattr(affected, "MOST", 1)
+    monkeypatch.setattr("placement.insight.survival.MOST", 1)
+    monkeypatch.setattr(ledger, "MOST_PROVIDERS", 1)
     monkeypatch.setattr(ledger, "MOST", consumers)
     monkeypatch.setattr(affected, "batches", partial(statements.batches, most=consumers))
 
@@ -82,7 +86,7 @@ def test_a_pool_is_read_after_the_hosts(pooled: Pooled, monkeypatch: pytest.Monk
 
     assert pooled.read(Work()) == (wholes, set())
     # Both hosts are read, then the time is over: what the servers of the first one have on the pool is too.
-    assert pooled.read(let_end_after(1)) == (
+    assert pooled.read(let_end_after(2)) == (
         {each: wholes[each] for each in pooled.servers[0]},
         {pooled.hosts[1], pooled.pool},
     )
@@ -98,6 +102,76 @@ def test_a_tree_is_unread_unless_all_that_its_consumers_have_was_read(
 
     assert list(held) == pooled.servers[0][:1]
     assert unread == {*pooled.hosts, pooled.pool}
+
+
+def test_statements_are_few_however_many_trees_there_are(pooled: Pooled) -> None:
+    """PostgreSQL reads whole tables for each: a plan on 10,000 hosts read them thirteen times."""
+    cloud = Picture(pooled.service.db).copy_cloud()
+    with recorded(pooled.service.db) as statements_sent:
+        ledger.read_ledger(pooled.service.db, cloud, [], (), Work())
+
+    of_allocations = [text for text in statements_sent if "FROM allocations" in text]
+    assert len(of_allocations) == 2
+    # Nothing is looked up row by row, and what is read once goes unsorted.
+    assert not any("(SELECT" in text or "ORDER BY" in text for text in of_allocations)
+
+
+def test_consumer_of_a_provider_newer_than_the_picture_stays(pooled: Pooled) -> None:
+    """A write of it would have to name what it has there, and the plan knows nothing of that provider."""
+    world, server = pooled.world, pooled.servers[0][0]
+    cloud = Picture(pooled.service.db).copy_cloud()
+    newer = world.host(VCPU=4)
+    world.claim(
+        {pooled.hosts[0]: {"VCPU": 1}, pooled.pool: {"DISK_GB": 2}, newer: {"VCPU": 1}}, server, 1
+    )
+
+    found = ledger.read_ledger(pooled.service.db, cloud, [], (), Work())
+
+    assert [each.uuid for each in found.holders if each.is_fixed] == [server]
+    assert not found.unread
+
+
+def test_consumer_without_a_record_or_a_project_stays(pooled: Pooled) -> None:
+    """What damage has left in the tables takes room, and no step can name its owner."""
+    db, (no_record, no_project) = pooled.service.db, pooled.servers[1]
+    consumers = models.consumers
+    other = pooled.world.claim({pooled.hosts[1]: {"VCPU": 1}}, project_id="other")
+
+    def damage(tx: Transaction) -> None:
+        tx.change(delete(consumers).where(consumers.c.uuid == no_record))
+        tx.change(
+            update(consumers)
+            .where(consumers.c.uuid == no_project)
+            .values(project_id=999, updated_at=models.now())
+        )
+
+    db.write(damage)
+    cloud = Picture(db).copy_cloud()
+
+    found = ledger.read_ledger(db, cloud, [], (), Work())
+
+    holders = {each.uuid: each for each in found.holders}
+    assert {uuid for uuid, each in holders.items() if each.is_fixed} == {no_record, no_project}
+    assert holders[other].owner.project == "other"
+    assert all(len(each.held) == 2 for each in holders.values() if each.uuid != other)
+
+
+def test_allocations_of_a_class_that_is_gone_are_left_out(pooled: Pooled) -> None:
+    db, allocations = pooled.service.db, models.allocations
+    host = pooled.world.host(VCPU=4, VGPU=4)
+    both = pooled.world.claim({host: {"VGPU": 2, "VCPU": 1}})
+    alone = pooled.world.claim({host: {"VGPU": 2}})
+    of_both = or_(allocations.c.consumer_id == both, allocations.c.consumer_id == alone)
+    of_gpus = update(allocations).where(of_both, allocations.c.used == 2)
+    gone = of_gpus.values(resource_class_id=9999, updated_at=models.now())
+    assert db.write(lambda tx: tx.change(gone)) == 2
+    cloud = Picture(db).copy_cloud()
+
+    found = ledger.read_ledger(db, cloud, [], (), Work())
+
+    holders = {each.uuid: each for each in found.holders}
+    assert alone not in holders
+    assert list(holders[both].held.values()) == [{"VCPU": 1}]
 
 
 def test_survival_ends_in_time_while_it_reads(

@@ -10,7 +10,6 @@ import webob
 
 from placement.claims import writing
 from placement.db import invariants
-from placement.insight import affected
 from placement.placing.planning import walk
 from placement.placing.planning.plan import WHOLE, make_plan
 from placement.plans import ledger
@@ -478,7 +477,7 @@ def test_what_fits_nowhere_is_refused_where_not_all_was_read(
 ) -> None:
     """Of more consumers than are in a programme whole, none is in its way: it has no variable."""
     monkeypatch.setattr(ledger, "MOST_READ", 1)
-    monkeypatch.setattr(affected, "MOST", 1)
+    monkeypatch.setattr(ledger, "MOST_PROVIDERS", 1)
     world = World(service)
     for host in (world.host(VCPU=100), world.host(VCPU=100)):
         for _ in range(WHOLE + 1):
@@ -522,6 +521,18 @@ def test_domains_that_were_passed_through_are_given_up(
     refusal = refuse(service, {"empty": {"count": 1, "level": "aggregate"}}, 409)
 
     assert refusal["exact"], refusal
+
+
+def test_more_trees_to_be_empty_than_there_are_are_counted(service: Service) -> None:
+    """The refusal said only that there is no plan, with nothing in the way."""
+    world = World(service)
+    for _ in range(3):
+        world.host(VCPU=4)
+
+    refusal = refuse(service, {"empty": {"count": 4}}, 409)
+
+    assert refusal["exact"]
+    assert "There is none: the number of trees to be empty is 4, of 3 in all." in refusal["detail"]
 
 
 def test_a_cost_of_a_class_that_does_not_exist_is_refused(service: Service) -> None:
