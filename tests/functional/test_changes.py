@@ -294,7 +294,7 @@ def rename_class(service: Service) -> None:
 
 def scrub_what_was_changed_by_hand(service: Service) -> None:
     rows = models.inventories
-    service.db.write(lambda tx: tx.change(update(rows).values(total=9, updated_at=None)))
+    service.db.write(lambda tx: tx.change_unshown(update(rows).values(total=9, updated_at=None)))
     assert scrub.scrub_all(service.db)[0] == {"contents": 2}
 
 
@@ -302,8 +302,8 @@ def scrub_what_an_older_release_has_written(service: Service) -> None:
     """It moves the revision, and keeps no checksum."""
     rows, providers = models.inventories, models.resource_providers
     moved = update(providers).values(revision=providers.c.revision + 1, updated_at=None)
-    service.db.write(lambda tx: tx.change(update(rows).values(total=9, updated_at=None)))
-    service.db.write(lambda tx: tx.change(moved))
+    service.db.write(lambda tx: tx.change_unshown(update(rows).values(total=9, updated_at=None)))
+    service.db.write(lambda tx: tx.change_unshown(moved))
     assert scrub.scrub_all(service.db) == ({}, [])
 
 

@@ -115,7 +115,8 @@ def leave_record(db: Database, consumer: str, generation: int) -> None:
     owners = (models.projects, models.users)
     project, user = (db.read(lambda tx, each=each: tx.value(select(each.c.id))) for each in owners)
     row = {"uuid": consumer, "project_id": project, "user_id": user, "generation": generation}
-    db.write(lambda tx: tx.insert(models.consumers, [{"created_at": models.now(), **row}]))
+    written = models.consumers.insert().values({"created_at": models.now(), **row})
+    db.write(lambda tx: tx.change_unshown(written))
 
 
 def test_a_record_without_allocations_is_claimed_as_a_new_consumer(service: Service) -> None:

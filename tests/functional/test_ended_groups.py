@@ -57,8 +57,8 @@ def by_other_service(service: Service, consumer: str) -> None:
     held, consumers = models.allocations, models.consumers
     service.db.write(
         lambda tx: (
-            tx.change(delete(held).where(held.c.consumer_id == consumer)),
-            tx.change(delete(consumers).where(consumers.c.uuid == consumer)),
+            tx.change_unshown(delete(held).where(held.c.consumer_id == consumer)),
+            tx.change_unshown(delete(consumers).where(consumers.c.uuid == consumer)),
         )
     )
     for each in (invariants.COUNTERS, invariants.OWNER_USAGES):

@@ -128,7 +128,7 @@ def test_a_scrub_writes_under_its_own_name(
     """The request after whose answer it runs has nothing to do with what it mends."""
     host, uuid = World(service).host(VCPU=2), new_uuid()
     assert service.send("PUT", f"/allocations/{uuid}", entry({host: {"VCPU": 1}})).status == 204
-    service.db.write(lambda tx: tx.change(delete(models.allocations)))
+    service.db.write(lambda tx: tx.change_unshown(delete(models.allocations)))
     service.conf.set_override("scrub_share", 50, group="placement_database")
     monkeypatch.setattr(scrubber.random, "uniform", lambda low, high: 0.0)
     scrubbing, notes, asked = Service(service.conf, service.db), Notes(), set()
@@ -164,9 +164,9 @@ def test_repairs_are_written_by_the_command(service: Service) -> None:
     host = World(service).host(VCPU=2)
     uuid = new_uuid()
     assert service.send("PUT", f"/allocations/{uuid}", entry({host: {"VCPU": 1}})).status == 204
-    service.db.write(lambda tx: tx.change(delete(models.allocations)))
+    service.db.write(lambda tx: tx.change_unshown(delete(models.allocations)))
     nameless = update(models.resource_providers).values(name=None, updated_at=None)
-    service.db.write(lambda tx: tx.change(nameless))
+    service.db.write(lambda tx: tx.change_unshown(nameless))
 
     with authorship.acting(Author(route="placement-manage db")):
         for invariant in (invariants.IDLE, invariants.BARE):
@@ -231,7 +231,7 @@ def test_no_page_loses_a_row_whatever_their_times_are(service: Service) -> None:
         assert service.send("PUT", f"/allocations/{new_uuid()}", body).status == 204
     times = models.history.c.written_at
     same = update(models.history).values(written_at=1_700_000_000_000 + models.history.c.id % 3)
-    service.db.write(lambda tx: tx.change(same))
+    service.db.write(lambda tx: tx.change_unshown(same))
     in_order = select(models.history.c.request_id).order_by(times.desc(), models.history.c.id.desc())
     everything = service.db.read(lambda reader: reader.column(in_order))
     assert len(everything) == 27

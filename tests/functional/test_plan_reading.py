@@ -138,8 +138,8 @@ def test_consumer_without_a_record_or_a_project_stays(pooled: Pooled) -> None:
     other = pooled.world.claim({pooled.hosts[1]: {"VCPU": 1}}, project_id="other")
 
     def damage(tx: Transaction) -> None:
-        tx.change(delete(consumers).where(consumers.c.uuid == no_record))
-        tx.change(
+        tx.change_unshown(delete(consumers).where(consumers.c.uuid == no_record))
+        tx.change_unshown(
             update(consumers)
             .where(consumers.c.uuid == no_project)
             .values(project_id=999, updated_at=models.now())
@@ -164,7 +164,7 @@ def test_allocations_of_a_class_that_is_gone_are_left_out(pooled: Pooled) -> Non
     of_both = or_(allocations.c.consumer_id == both, allocations.c.consumer_id == alone)
     of_gpus = update(allocations).where(of_both, allocations.c.used == 2)
     gone = of_gpus.values(resource_class_id=9999, updated_at=models.now())
-    assert db.write(lambda tx: tx.change(gone)) == 2
+    assert db.write(lambda tx: tx.change_unshown(gone)) == 2
     cloud = Picture(db).copy_cloud()
 
     found = ledger.read_ledger(db, cloud, [], (), Work())
