@@ -35,7 +35,9 @@ ROOT = Page(
             "empty path returns the same document.",
             (Call("GET", "/", versions=True),),
         ),
-        Operation("GET", "", "The mount point itself, without a slash. It returns the same answer."),
+        Operation(
+            "GET", "", "The mount point itself, without a slash. It returns the same answer."
+        ),
     ),
 )
 
@@ -187,7 +189,9 @@ PROVIDER_PAGE = Page(
             "Delete a provider with its inventories, traits and aggregate memberships. The "
             "answer is 409 while it has children or allocations.",
             (
-                Call("DELETE", f"{PROVIDERS}/{HOST1}", None, 409, says="A parent cannot be deleted:"),
+                Call(
+                    "DELETE", f"{PROVIDERS}/{HOST1}", None, 409, says="A parent cannot be deleted:"
+                ),
                 Call("DELETE", f"{PROVIDERS}/{HOST2}", None, 204),
             ),
         ),
