@@ -31,19 +31,21 @@ ROOT = Page(
         Operation(
             "GET",
             "/",
-            "Show the microversions of the service. It needs no token and no "
-            "database. The empty path is the same document.",
+            "Show the microversions of the service. This needs no token and no database. The "
+            "empty path returns the same document.",
             (Call("GET", "/", versions=True),),
         ),
-        Operation("GET", "", "The mount point itself, without a slash. The answer is the same."),
+        Operation(
+            "GET", "", "The mount point itself, without a slash. It returns the same answer."
+        ),
     ),
 )
 
 CLASSES = Page(
     "resource_classes",
     "Resource classes",
-    "A class is a kind of resource that is counted. The standard classes come with the service; the "
-    "names of custom classes begin with ``CUSTOM_``.",
+    "A class is a kind of resource that can be counted. The service has the standard classes. "
+    "The names of custom classes begin with ``CUSTOM_``.",
     (
         Operation(
             "GET",
@@ -54,15 +56,16 @@ CLASSES = Page(
         Operation(
             "POST",
             "/resource_classes",
-            "Create a custom class. 409 if there is a class of that name. To create a class that may "
-            "exist already, use ``PUT``.",
+            "Create a custom class. The answer is 409 if a class with this name exists. To "
+            "create a class that perhaps exists already, use ``PUT``.",
             (Call("POST", "/resource_classes", {"name": "CUSTOM_BAREMETAL"}, 201),),
         ),
         Operation(
             "PUT",
             "/resource_classes/{name}",
-            "Make sure that a custom class exists: 201 if it was created, 204 if it was there. A body "
-            'is ignored. Below 1.7 the operation renames a class, and takes ``{"name": …}``.',
+            "Make sure that a custom class exists. The answer is 201 if the request created it, "
+            "and 204 if it existed. The service ignores a body. Below 1.7 the operation renames "
+            'a class, and the body is ``{"name": …}``.',
             (
                 Call("PUT", "/resource_classes/CUSTOM_LICENSE", None, 201),
                 Call("PUT", "/resource_classes/CUSTOM_LICENSE", None, 204),
@@ -71,7 +74,7 @@ CLASSES = Page(
                     "/resource_classes/CUSTOM_LICENSE",
                     {"name": "CUSTOM_LICENCE"},
                     version="1.6",
-                    says="At 1.6, a renaming:",
+                    says="At 1.6, this renames a class:",
                 ),
             ),
         ),
@@ -84,10 +87,17 @@ CLASSES = Page(
         Operation(
             "DELETE",
             "/resource_classes/{name}",
-            "Delete a custom class. 400 for a standard class, 409 while some inventory has it.",
+            "Delete a custom class. The answer is 400 for a standard class, and 409 while an "
+            "inventory uses the class.",
             (
                 Call("DELETE", "/resource_classes/CUSTOM_LICENCE", None, 204),
-                Call("DELETE", "/resource_classes/VCPU", None, 400, says="A standard class stays:"),
+                Call(
+                    "DELETE",
+                    "/resource_classes/VCPU",
+                    None,
+                    400,
+                    says="A standard class cannot be deleted:",
+                ),
             ),
         ),
     ),
@@ -101,9 +111,9 @@ PROVIDER_PAGE = Page(
         Operation(
             "POST",
             PROVIDERS,
-            "Create a provider. If ``uuid`` is missing, the service generates one; "
-            "``parent_provider_uuid`` (1.14) puts the provider below another. Before 1.20 the answer "
-            "is 201 without a body.",
+            "Create a provider. If ``uuid`` is missing, the service generates one. "
+            "``parent_provider_uuid`` (1.14) puts the provider below another one. Before 1.20 "
+            "the answer is 201 without a body.",
             (
                 Call("POST", PROVIDERS, {"name": "host1", "uuid": HOST1}),
                 Call(
@@ -161,9 +171,10 @@ PROVIDER_PAGE = Page(
         Operation(
             "PUT",
             PROVIDER,
-            "Rename a provider, or give it another parent. Without ``parent_provider_uuid`` the parent "
-            "stays. Since 1.37 a parent may be changed and, with null, taken away; before, only a "
-            "root may be given one. No generation is sent, and none steps.",
+            "Rename a provider, or give it another parent. Without ``parent_provider_uuid`` the "
+            "parent does not change. Since 1.37 you can change a parent, or remove it with null. "
+            "Before 1.37 you can only give a parent to a root. The request contains no "
+            "generation, and changes none.",
             (
                 Call(
                     "PUT",
@@ -175,10 +186,12 @@ PROVIDER_PAGE = Page(
         Operation(
             "DELETE",
             PROVIDER,
-            "Delete a provider with its inventories, traits and aggregate memberships. 409 while it has "
-            "children or allocations.",
+            "Delete a provider with its inventories, traits and aggregate memberships. The "
+            "answer is 409 while it has children or allocations.",
             (
-                Call("DELETE", f"{PROVIDERS}/{HOST1}", None, 409, says="A parent stays:"),
+                Call(
+                    "DELETE", f"{PROVIDERS}/{HOST1}", None, 409, says="A parent cannot be deleted:"
+                ),
                 Call("DELETE", f"{PROVIDERS}/{HOST2}", None, 204),
             ),
         ),
@@ -188,15 +201,16 @@ PROVIDER_PAGE = Page(
 INVENTORY_PAGE = Page(
     "inventories",
     "Inventories",
-    "An inventory says how much of a class a provider has. ``(total - reserved) * allocation_ratio`` "
-    "can be used. Each allocation must be at least ``min_unit``, at most ``max_unit``, and a multiple of "
-    "``step_size``. Every write carries the generation of the provider that the client read.",
+    "An inventory says how much of a class a provider has. Consumers can use ``(total - "
+    "reserved) * allocation_ratio``. Each allocation must be at least ``min_unit``, at most "
+    "``max_unit``, and a multiple of ``step_size``. Every write contains the generation of the "
+    "provider that the client has read.",
     (
         Operation(
             "PUT",
             INVENTORIES,
-            "Replace all inventories. Records that are left out are removed: 409 "
-            "(``placement.inventory.inuse``) if such a record is in use.",
+            "Replace all inventories. The request removes records that it does not contain. The "
+            "answer is 409 (``placement.inventory.inuse``) if such a record is in use.",
             (
                 Call(
                     "PUT",
@@ -214,7 +228,7 @@ INVENTORY_PAGE = Page(
                     f"{PROVIDERS}/{HOST1}/inventories",
                     {"resource_provider_generation": 0, "inventories": {}},
                     409,
-                    says="With a generation that is no longer the provider's:",
+                    says="With an old generation of the provider:",
                 ),
             ),
         ),
@@ -246,7 +260,8 @@ INVENTORY_PAGE = Page(
         Operation(
             "PUT",
             INVENTORY,
-            "Replace one existing record. Fields that are left out get their defaults.",
+            "Replace one existing record. Fields that the request does not contain get their "
+            "defaults.",
             (
                 Call(
                     "PUT",
@@ -258,7 +273,7 @@ INVENTORY_PAGE = Page(
         Operation(
             "DELETE",
             INVENTORY,
-            "Delete one record. 409 while it is in use.",
+            "Delete one record. The answer is 409 while it is in use.",
             (
                 Call("PUT", "/resource_classes/CUSTOM_X", None, 201, silent=True),
                 Call(
@@ -274,8 +289,9 @@ INVENTORY_PAGE = Page(
         Operation(
             "DELETE",
             INVENTORIES,
-            "Delete all records. Below 1.5 the answer is 405. 409 while a record is in use. No "
-            "generation is sent: use ``PUT`` with an empty object if a race matters.",
+            "Delete all records. Below 1.5 the answer is 405. The answer is 409 while a record "
+            "is in use. The request contains no generation: use ``PUT`` with an empty object if "
+            "a race matters.",
             (
                 Call(
                     "POST",
@@ -301,14 +317,14 @@ INVENTORY_PAGE = Page(
 AGGREGATE_PAGE = Page(
     "aggregates",
     "Aggregates",
-    "An aggregate is a group of providers, known by a uuid. A provider with the trait "
+    "An aggregate is a group of providers, identified by a uuid. A provider with the trait "
     "``MISC_SHARES_VIA_AGGREGATE`` serves the members of its aggregates.",
     (
         Operation(
             "PUT",
             PROVIDER + "/aggregates",
-            "Replace the aggregates of a provider. Before 1.19 the body is the bare list, and no "
-            "generation is compared.",
+            "Replace the aggregates of a provider. Before 1.19 the body is only the list, and "
+            "the service compares no generation.",
             (
                 Call(
                     "PUT",
@@ -320,7 +336,7 @@ AGGREGATE_PAGE = Page(
                     f"{PROVIDERS}/{HOST1}/aggregates",
                     {"resource_provider_generation": 5, "aggregates": []},
                     409,
-                    says="With a generation that is no longer the provider's:",
+                    says="With an old generation of the provider:",
                 ),
                 Call(
                     "PUT",
@@ -333,7 +349,7 @@ AGGREGATE_PAGE = Page(
                     f"{PROVIDERS}/{POOL}/aggregates",
                     [AGGREGATE],
                     version="1.18",
-                    says="From 1.1 to 1.18 the body is the list, and no generation steps:",
+                    says="From 1.1 to 1.18 the body is the list, and no generation changes:",
                 ),
             ),
         ),
@@ -349,13 +365,14 @@ AGGREGATE_PAGE = Page(
 TRAIT_PAGE = Page(
     "traits",
     "Traits",
-    "A trait is a quality of a provider, without a number. Standard traits come with the service; the "
-    "names of custom traits begin with ``CUSTOM_``.",
+    "A trait is a property of a provider, without a number. The service has the standard traits. "
+    "The names of custom traits begin with ``CUSTOM_``.",
     (
         Operation(
             "PUT",
             "/traits/{name}",
-            "Make sure that a custom trait exists: 201 if it was created, 204 if it was there.",
+            "Make sure that a custom trait exists. The answer is 201 if the request created it, "
+            "and 204 if it existed.",
             (
                 Call("PUT", "/traits/CUSTOM_GOLD", None, 201),
                 Call("PUT", "/traits/CUSTOM_SILVER", None, 201, silent=True),
@@ -364,26 +381,27 @@ TRAIT_PAGE = Page(
         Operation(
             "GET",
             "/traits",
-            "List traits. ``name=startswith:PREFIX`` and ``name=in:A,B`` filter; ``associated=true`` lists "
-            "only the traits that some provider has, ``false`` only the others.",
+            "List traits. ``name=startswith:PREFIX`` and ``name=in:A,B`` filter the list. "
+            "``associated=true`` lists only the traits that some provider has, and ``false`` "
+            "lists only the others.",
             (Call("GET", "/traits?name=startswith:CUSTOM_", versions=True),),
         ),
         Operation(
             "GET",
             "/traits/{name}",
-            "Check whether a trait exists: 204 or 404.",
+            "Check whether a trait exists. The answer is 204 or 404.",
             (Call("GET", "/traits/CUSTOM_GOLD", None, 204),),
         ),
         Operation(
             "DELETE",
             "/traits/{name}",
-            "Delete a custom trait. 409 while a provider has it.",
+            "Delete a custom trait. The answer is 409 while a provider has it.",
             (Call("DELETE", "/traits/CUSTOM_SILVER", None, 204),),
         ),
         Operation(
             "PUT",
             PROVIDER + "/traits",
-            "Replace the traits of a provider. All must exist.",
+            "Replace the traits of a provider. All traits must exist.",
             (
                 Call(
                     "PUT",
@@ -413,7 +431,7 @@ TRAIT_PAGE = Page(
         Operation(
             "DELETE",
             PROVIDER + "/traits",
-            "Remove all traits from a provider. No generation is sent.",
+            "Remove all traits from a provider. The request contains no generation.",
             (Call("DELETE", f"{PROVIDERS}/{GPU}/traits", None, 204),),
         ),
     ),

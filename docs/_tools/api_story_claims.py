@@ -30,10 +30,10 @@ CANDIDATE_PAGE = Page(
         Operation(
             "GET",
             "/allocation_candidates",
-            "Find the sets of providers that could take a request right now. "
-            "Each of ``allocation_requests`` can be sent as the body of a claim, once project, user, "
-            "generation and type are added. ``provider_summaries`` describes every provider of the "
-            "trees that take part.",
+            "Find the sets of providers that could take a request right now. Each of "
+            "``allocation_requests`` becomes the body of a claim when you add project, user, "
+            "generation and type. ``provider_summaries`` describes every provider of the trees "
+            "in the answer.",
             (
                 Call(
                     "POST",
@@ -52,7 +52,7 @@ CANDIDATE_PAGE = Page(
                     "GET",
                     "/allocation_candidates?resources=VCPU:2&resources_GPU=VGPU:1&group_policy=none"
                     "&limit=1",
-                    says="A granular group comes from one provider; ``mappings`` says from which:",
+                    says="The resources of a granular group come from one provider; ``mappings`` names it:",
                 ),
                 Call(
                     "GET",
@@ -70,14 +70,15 @@ CANDIDATE_PAGE = Page(
 ALLOCATION_PAGE = Page(
     "allocations",
     "Allocations",
-    "Allocations are what a consumer holds, and of which providers. A write replaces the whole set of "
-    "the consumer, all or nothing. ``consumer_generation`` (1.28) is null for a consumer that must "
-    "not exist yet, otherwise the generation that the client read.",
+    "Allocations say which amounts a consumer has, and from which providers. A write replaces "
+    "the whole set of the consumer, all or nothing. ``consumer_generation`` (1.28) is null for a "
+    "consumer that must not exist yet. Otherwise it is the generation that the client has read.",
     (
         Operation(
             "PUT",
             "/allocations/{consumer_uuid}",
-            "Claim, or replace what the consumer has. An empty ``allocations`` removes the consumer.",
+            "Claim resources, or replace the allocations of the consumer. An empty "
+            "``allocations`` removes the consumer.",
             (
                 Call(
                     "PUT",
@@ -103,7 +104,7 @@ ALLOCATION_PAGE = Page(
                     f"/allocations/{OTHER_SERVER}",
                     claim(None, MEMORY_MB=61440),
                     409,
-                    says="More than is left:",
+                    says="A claim for more than is left:",
                 ),
                 Call(
                     "PUT",
@@ -158,21 +159,21 @@ ALLOCATION_PAGE = Page(
         Operation(
             "GET",
             "/allocations/{consumer_uuid}",
-            "Show what a consumer holds. For a consumer that holds nothing the answer is 200 with an "
-            "empty ``allocations``.",
+            "Show the allocations of a consumer. For a consumer without allocations the answer "
+            "is 200 with an empty ``allocations``.",
             (Call("GET", f"/allocations/{SERVER}", versions=True),),
         ),
         Operation(
             "GET",
             PROVIDER + "/allocations",
-            "Show what all consumers hold of one provider.",
+            "Show the allocations of all consumers from one provider.",
             (Call("GET", f"{PROVIDERS}/{HOST1}/allocations", versions=True),),
         ),
         Operation(
             "POST",
             "/allocations",
-            "Replace the sets of several consumers at once, all or none: a move, an exchange. Here the "
-            "resources of one server pass to two.",
+            "Replace the sets of several consumers at once, all or none. Use it for a move or an "
+            "exchange. Here the resources of one server are split between two.",
             (
                 Call(
                     "POST",
@@ -232,8 +233,9 @@ ALLOCATION_PAGE = Page(
         Operation(
             "DELETE",
             "/allocations/{consumer_uuid}",
-            "Remove a consumer with all it holds. No generation is sent; ``PUT`` with an empty set is "
-            "the protected way. 404 if the consumer holds nothing.",
+            "Remove a consumer with all its allocations. The request contains no generation; "
+            "``PUT`` with an empty set protects against races. The answer is 404 if the consumer "
+            "has no allocations.",
             (
                 Call("DELETE", f"/allocations/{SERVER}", None, 204),
                 Call("DELETE", f"/allocations/{SERVER}", None, 404),
@@ -250,15 +252,17 @@ USAGE_PAGE = Page(
         Operation(
             "GET",
             PROVIDER + "/usages",
-            "Show the used amount of each class of a provider. Every class with inventory is listed.",
+            "Show the used amount of each class of a provider. The answer lists every class with "
+            "inventory.",
             (Call("GET", f"{PROVIDERS}/{HOST1}/usages", versions=True),),
         ),
         Operation(
             "GET",
             "/usages",
-            "Show what the consumers of a project hold, of all providers. ``user_id`` narrows it. Since 1.38 "
-            "the answer is grouped by consumer type, and ``consumer_type`` selects one, or ``all`` in "
-            "one sum. This is the only operation that a project's reader may use.",
+            "Show the sum of the allocations of a project, over all providers. ``user_id`` "
+            "limits the sum to one user. Since 1.38 the answer is grouped by consumer type, and "
+            "``consumer_type`` selects one type, or with ``all`` one sum for all types. This is "
+            "the only operation that a project's reader may use.",
             (Call("GET", f"/usages?project_id={PROJECT}", versions=True),),
         ),
     ),
@@ -267,16 +271,18 @@ USAGE_PAGE = Page(
 RESHAPER_PAGE = Page(
     "reshaper",
     "Reshaper",
-    "Inventories and allocations move together: resources that are in use go to another provider or "
-    "another class, in one transaction. :doc:`/concepts/reshaping` explains it.",
+    "The reshaper changes inventories and allocations together, in one transaction: it moves "
+    "resources that are in use to another provider or another class. :doc:`/concepts/reshaping` "
+    "explains it.",
     (
         Operation(
             "POST",
             "/reshaper",
-            "Change inventories and allocations together, in one transaction. "
-            "``inventories`` holds the new and whole inventories of the providers concerned, "
-            "``allocations`` the new sets of the consumers concerned. By default only the role "
-            "``service`` may do it. Here the ``VGPU`` inventory of a host moves to the device below it.",
+            "Change inventories and allocations together, in one transaction. ``inventories`` "
+            "contains all new inventories of the providers concerned, and ``allocations`` "
+            "contains all new allocations of the consumers concerned. By default only the role "
+            "``service`` may do this. Here the ``VGPU`` inventory of a host moves to the device "
+            "below it.",
             (
                 Call(
                     "POST",

@@ -45,18 +45,19 @@ def _claim(consumer: str, amount: int) -> dict[str, Any]:
 CLAIMS_PAGE = Page(
     "claims",
     "Claims decided here",
-    "Say what consumers need: the service chooses the places and claims them in one transaction, for all "
-    "consumers or for none. The requests of this page are beside the versioned API and speak the shapes "
-    "of 1.39. ``[insight]/enabled`` serves them. :doc:`/specification/09-claims` has the rules, "
-    ":doc:`/howto/claim-eight-or-none` an example from beginning to end.",
+    "You say what consumers need. The service chooses the places and claims them in one "
+    "transaction, for all consumers or for none. The requests of this page are not part of the "
+    "versioned API; they use the formats of 1.39. The service answers them if "
+    "``[insight]/enabled`` is set. :doc:`/specification/09-claims` has the rules, and "
+    ":doc:`/howto/claim-eight-or-none` has a complete example.",
     (
         Operation(
             "POST",
             "/-/claims",
-            "Choose places for consumers and claim them, all or none. "
-            "``query`` is a query string of ``GET /allocation_candidates``; ``queries`` are several, of "
-            "which the first that can be granted is. ``groups`` says the rules of groups; "
-            "``hold_s`` lets the claims end by themselves unless they are confirmed.",
+            "Choose places for consumers and claim them, all or none. ``query`` is a query "
+            "string of ``GET /allocation_candidates``. ``queries`` has several query strings; "
+            "the service grants the first one that is possible. ``groups`` has the rules of "
+            "groups. With ``hold_s`` the claims expire unless they are confirmed.",
             (
                 *_host(HOST7, "host7", VCPU=4),
                 *_host(HOST8, "host8", VCPU=2),
@@ -76,20 +77,20 @@ CLAIMS_PAGE = Page(
                     "/-/claims",
                     {"claims": [_claim(WEB3, 1)]},
                     409,
-                    says="A third has no host of its own. The error says so for certain, and why:",
+                    says="There is no host for a third server. The error says that this is certain, and why:",
                 ),
             ),
         ),
         Operation(
             "GET",
             "/-/holds",
-            "List who is held until when, in the order of the uuids.",
+            "List the consumers with a hold and when it expires, in the order of the uuids.",
             (Call("GET", "/-/holds?group=web", versions=True),),
         ),
         Operation(
             "POST",
             "/-/claims/confirm",
-            "Keep what consumers hold, all or none. Their generations step.",
+            "Confirm the holds of consumers, all or none. Their generations increase.",
             (
                 Call(
                     "POST",
@@ -101,21 +102,21 @@ CLAIMS_PAGE = Page(
                     "/-/claims/confirm",
                     {"consumers": [{"consumer_uuid": WEB1, "consumer_generation": 2}]},
                     409,
-                    says="What is not held cannot be confirmed:",
+                    says="A consumer without a hold cannot be confirmed:",
                 ),
             ),
         ),
         Operation(
             "POST",
             "/-/claims/{consumer_uuid}/confirm",
-            "Keep what one consumer holds, of whatever generation it is.",
+            "Confirm the hold of one consumer, whatever its generation is.",
             (Call("POST", f"/-/claims/{WEB2}/confirm"),),
         ),
         Operation(
             "GET",
             "/-/groups/{name}",
-            "Show a group: its rule, its members with the domains that they are in, and whether the rule "
-            "is kept.",
+            "Show a group: its rule, its members with their domains, and whether the members "
+            "keep the rule.",
             (Call("GET", "/-/groups/web", versions=True),),
         ),
     ),
