@@ -1,5 +1,6 @@
 """The mirror of all trees, on a real service over HTTP (specification 07 section 10)."""
 
+import json
 import re
 import textwrap
 import threading
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from keystoneauth1 import adapter, session, token_endpoint
+from keystoneauth1 import adapter
 
 from placement.client.mirror import Mirror, MirrorFailed
 from tests.client.world import World
@@ -131,12 +132,18 @@ class Stopped(BaseException):
     """Ends the program of the page, which has no end."""
 
 
-def test_the_program_of_the_page_outlives_a_restart(tmp_path: Path) -> None:
+def test_the_program_of_the_page_outlives_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It says that the service is away, and then what has changed since."""
     block = re.search(r"\.\. code-block:: python\n\n((?: {3}.*\n|\n)+)", PAGE.read_text())
     assert block
     port, printed, ends = free_port(), [], threading.Event()
     url = f"http://127.0.0.1:{port}"
+    auth = {"auth_type": "admin_token", "auth": {"endpoint": url, "token": "admin"}}
+    clouds = tmp_path / "clouds.yaml"
+    clouds.write_text(json.dumps({"clouds": {"trial": {**auth, "region_name": "one"}}}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
 
     def note(*words: object) -> None:
         if ends.is_set():
@@ -144,12 +151,8 @@ def test_the_program_of_the_page_outlives_a_restart(tmp_path: Path) -> None:
         printed.append(" ".join(map(str, words)))
 
     def follow() -> None:
-        with session.requests.Session() as connections:
-            auth = token_endpoint.Token(url, "admin")
-            made = session.Session(auth, session=connections)
-            names = {"session": made, "print": note}
-            with pytest.raises(Stopped):
-                exec(textwrap.dedent(block[1]), names)
+        with pytest.raises(Stopped):
+            exec(textwrap.dedent(block[1]), {"print": note})
 
     def serve(name: str) -> Process:
         process = placement_api(
