@@ -14,13 +14,17 @@ from placement import conf as configuration
 from placement import db_api, errors, profiling, telemetry
 from placement.db import schema, standard_names
 from placement.db.database import Database
-from placement.insight import door as insight_door
-from placement.insight.door import Shapes
+from placement.extensions.explorer import links
+from placement.extensions.feed.lookout import begin_lookout
+from placement.extensions.history.extension import watch_writes
+from placement.extensions.history.trimmer import Trimmer
+from placement.extensions.metrics.extension import begin_metrics
+from placement.extensions.plans.planning.solver import load_solver
+from placement.extensions.questions.shapes import Shapes
+from placement.extensions.questions.shapes import read as read_shapes
 from placement.objects.picture import Picture
 from placement.objects.scrubber import Scrubber
 from placement.objects.trait import EveryTrait
-from placement.objects.trimmer import Trimmer
-from placement.placing.planning.solver import load_solver
 from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web import error_responses, microversion
 from placement.web.after_answer import with_work_after
@@ -34,7 +38,7 @@ from placement.web.request_log import Environ, WSGIApp, log_requests
 from placement.web.unread_body import with_rest_read
 
 if TYPE_CHECKING:
-    from placement.insight.door import Metrics
+    from placement.extensions.metrics.metrics import Metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +58,7 @@ def loadapp(
     configuration.require_read(config)
     database = database or db_api.database(config)
     profiling.set_up(config, database)
-    db_api.watch_writes(config, database)
+    watch_writes(config, database)
     picture = Picture(database, config.placement_database.finish_after)
     application = profiling.trace_requests(pipeline(config, database, picture), config)
     update_database(config, database)
@@ -95,10 +99,10 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     insight = conf.insight
     routes = _choose_routes(conf)
     if insight.enabled:
-        insight_door.check_links(conf)
+        links.read(conf)
         # The solver is loaded here, outside the deadline of the first plan.
         load_solver()
-    shapes = insight_door.read_shapes(conf) if insight.enabled else {}
+    shapes = read_shapes(conf) if insight.enabled else {}
     metrics = _begin_metrics(conf, database, routes, shapes) if insight.enabled else None
     serve = _negotiate_versions(Dispatcher(Authorizer(conf), routes, insight.public))
     application = _identify_callers(serve, conf, database, picture, metrics, shapes)
@@ -149,7 +153,7 @@ def _begin_metrics(
         for method in methods
         if method != "GET" and template in routes
     ]
-    return insight_door.begin_metrics(conf, database, writes, shapes)
+    return begin_metrics(conf, database, writes, shapes)
 
 
 def _behind_proxy(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
@@ -194,7 +198,7 @@ def _identify_callers(
     is_open = open_to_all(conf)
     traits = EveryTrait(database)
     shown = None if metrics is None else partial(metrics.exposition, picture)
-    lookout = insight_door.begin_lookout(conf, database)
+    lookout = begin_lookout(conf, database)
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if is_open(environ.get("PATH_INFO", "")):

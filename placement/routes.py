@@ -5,7 +5,14 @@ is checked), ``acts`` does neither. ``since`` and ``until`` are minor versions, 
 How a request finds its line on the page: :mod:`placement.web.dispatch`.
 """
 
-from placement.claims import handlers as claims
+from placement.extensions.claims import handlers as claims
+from placement.extensions.explorer import handlers as explorer
+from placement.extensions.feed import handlers as feed
+from placement.extensions.history import handlers as history
+from placement.extensions.metrics import handlers as metrics
+from placement.extensions.plans import handlers as plans
+from placement.extensions.questions import handlers as questions
+from placement.extensions.trees import handlers as trees
 from placement.handlers import (
     allocation,
     allocation_candidate,
@@ -15,8 +22,6 @@ from placement.handlers import (
     root,
     trait,
 )
-from placement.insight.door import handlers as insight
-from placement.plans import handlers as plans
 from placement.web.dispatch import Actions, acts, shows, takes
 
 PROVIDER = "/resource_providers/{uuid}"
@@ -112,17 +117,17 @@ ROUTES: dict[str, dict[str, Actions]] = {
 }
 
 INSIGHT: dict[str, dict[str, Actions]] = {
-    "/-/capacity": {"GET": shows(insight.show_capacity, "insight:capacity", since=10)},
-    "/-/capacity/history": {"GET": shows(insight.show_capacity_history, "insight:capacity")},
-    "/-/changes": {"GET": shows(insight.list_changes, "insight:changes")},
-    "/-/explain": {"GET": shows(insight.explain_candidates, "insight:explain", since=10)},
-    "/-/history": {"GET": shows(insight.list_history, "insight:history")},
-    "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
+    "/-/capacity": {"GET": shows(questions.show_capacity, "insight:capacity", since=10)},
+    "/-/capacity/history": {"GET": shows(questions.show_capacity_history, "insight:capacity")},
+    "/-/changes": {"GET": shows(feed.list_changes, "insight:changes")},
+    "/-/explain": {"GET": shows(questions.explain_candidates, "insight:explain", since=10)},
+    "/-/history": {"GET": shows(history.list_history, "insight:history")},
+    "/-/metrics": {"GET": acts(metrics.show_metrics, "insight:metrics", public="metrics")},
     "/-/plans": {"POST": takes(plans.make_plan, "insight:plans")},
-    "/-/survival": {"GET": shows(insight.show_survival, "insight:survival")},
-    "/-/trees": {"GET": shows(insight.list_trees, "insight:trees")},
-    "/-/trees/{uuid}": {"GET": shows(insight.show_tree, "insight:trees")},
-    "/-/what-if": {"POST": takes(insight.ask_what_if, "insight:what_if", since=10)},
+    "/-/survival": {"GET": shows(questions.show_survival, "insight:survival")},
+    "/-/trees": {"GET": shows(trees.list_trees, "insight:trees")},
+    "/-/trees/{uuid}": {"GET": shows(trees.show_tree, "insight:trees")},
+    "/-/what-if": {"POST": takes(questions.ask_what_if, "insight:what_if", since=10)},
 }
 """What operators ask beside the compatible API (specifications 07 and 10), there if ``[insight]/enabled``."""
 
@@ -136,9 +141,9 @@ CLAIMS: dict[str, dict[str, Actions]] = {
 """Claims decided here (specification 09), there with INSIGHT if ``[insight]/claims``."""
 
 EXPLORER: dict[str, dict[str, Actions]] = {
-    "/-/links": {"GET": shows(insight.show_links, "insight:trees")},
-    "/-/explorer": {"GET": acts(insight.lead_to_page, None)},
-    "/-/explorer/": {"GET": acts(insight.show_file, None)},
-    "/-/explorer/{path:.+}": {"GET": acts(insight.show_file, None)},
+    "/-/links": {"GET": shows(explorer.show_links, "insight:trees")},
+    "/-/explorer": {"GET": acts(explorer.lead_to_page, None)},
+    "/-/explorer/": {"GET": acts(explorer.show_file, None)},
+    "/-/explorer/{path:.+}": {"GET": acts(explorer.show_file, None)},
 }
 """Static files, which hold no data and ask for no rule (specification 07 section 7); there with INSIGHT."""

@@ -7,10 +7,10 @@ from itertools import count
 import pytest
 
 from placement.db import statements
-from placement.insight import affected
-from placement.insight.survival import survival
+from placement.extensions.plans import ledger
+from placement.extensions.questions import affected
+from placement.extensions.questions.survival import survival
 from placement.objects.picture import Picture
-from placement.plans import ledger
 from placement.search.work import Work
 from tests.support.databases import KINDS
 from tests.support.service import Service, running

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = "tests/seconds.json"
 """What the last full run took, and of which commit it was."""
 
-EXTENSIONS = ("claims", "client", "cmd", "explorer", "insight", "placing", "plans")
+BESIDE_CORE = ("client", "cmd", "extensions", "placing")
 """The packages that the core can do without. A change of any other reaches everything."""
 
 TOPS = ("cmd", "deploy", "direct", "profiling", "routes", "tests", "wsgi")
@@ -158,13 +158,13 @@ class Tree:
 
     def _by_package(self, path: str, package: str) -> set[str] | str:
         """The tests that import what imports the file, send its URLs, or stand beside it in the map."""
-        if package not in EXTENSIONS:
+        if package not in BESIDE_CORE:
             return f"{path} is of the core"
         if not (self._root / path).exists():
             return f"{path} is gone"
         users = self._importers({path})
         for each in sorted(users):
-            if each.startswith("placement/") and _package(each) not in (*EXTENSIONS, *TOPS):
+            if each.startswith("placement/") and _package(each) not in (*BESIDE_CORE, *TOPS):
                 return f"{path} reaches the core by {each}"
         askers = self._importers(self._naming(self._urls(users)))
         return self._tests(users | askers) | self.held_by_map(users)
@@ -212,13 +212,14 @@ class Tree:
 
     def _urls(self, users: set[str]) -> str:
         """Return what finds the URLs that lead to these files."""
-        page = self._python["placement/routes.py"]
+        routes = self._python["placement/routes.py"]
         urls = [
             url
-            for url, package in re.findall(r'^ +"(/-/[a-z-]+).*: \w+\((\w+)\.', page, re.M)
-            if f"placement/{package}/handlers.py" in users
+            for url, package in re.findall(r'^ +"(/-/[a-z-]+).*: \w+\((\w+)\.', routes, re.M)
+            if f"placement/extensions/{package}/handlers.py" in users
         ]
-        urls += ["/-/explorer"] if any(_package(each) == "explorer" for each in users) else []
+        page = "placement/extensions/explorer/"
+        urls += ["/-/explorer"] if any(each.startswith(page) for each in users) else []
         return "|".join(urls) or "(?!)"
 
     def _importers(self, paths: set[str]) -> set[str]:

@@ -34,7 +34,7 @@ def reached_by(tree: Tree, path: str) -> set[str]:
         "placement/wsgi/api.py",
         "placement/routes.py",
         "placement/newpackage/module.py",
-        "placement/claims/not_there_any_more.py",
+        "placement/extensions/claims/not_there_any_more.py",
         "placement/placing/choose.py",
         "setup.cfg",
         ".ci/run",
@@ -56,26 +56,26 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
     ("path", "tried", "not_tried"),
     [
         (
-            "placement/plans/service.py",
+            "placement/extensions/plans/service.py",
             # Its own suites, its URL in YAML, and proofs that play its requests.
             "functional/test_plans functional/test_gabbi explorer/test_plan proofs/plans/test_carried_out"
             " proofs/promise/test_errors proofs/promise/test_interleavings",
             "property/test_ledger_model proofs/galera/test_races operations/deploy/test_reload",
         ),
         (
-            "placement/claims/writing.py",
+            "placement/extensions/claims/writing.py",
             "functional/test_claims functional/test_plans property/test_claims_model"
             " proofs/races/test_gang_races proofs/histories/test_histories proofs/faults/test_campaign"
             " proofs/replay/test_replay",
             "client/test_flush search/test_packing operations/ops/test_schema_history unit/web/test_request",
         ),
         (
-            "placement/placing/planning/walk.py",
+            "placement/extensions/plans/planning/walk.py",
             "search/test_plans functional/test_plans unit/test_solver proofs/promise/test_errors",
             "search/test_choose property/test_claims_model",
         ),
         (
-            "placement/insight/what_if.py",
+            "placement/extensions/questions/what_if.py",
             "functional/test_what_if client/test_drain_check explorer/test_capacity property/test_bounds",
             "search/test_scale db/test_isolation proofs/faults/test_frozen client/test_flush",
         ),
@@ -85,7 +85,7 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
             "functional/test_claims explorer/test_search proofs/promise/test_errors",
         ),
         (
-            "placement/explorer/views/plan.js",
+            "placement/extensions/explorer/page/views/plan.js",
             "explorer/test_plan explorer/test_access operations/ops/test_config_check",
             "functional/test_plans client/test_plans",
         ),
@@ -132,7 +132,7 @@ def test_a_change_reaches_what_meets_it_and_no_more(
     assert {each for each in named if each in found} == {each for each in named if named[each]}
 
 
-@pytest.mark.parametrize("package", affected.EXTENSIONS)
+@pytest.mark.parametrize("package", affected.BESIDE_CORE)
 def test_each_extension_reaches_the_rows_of_its_modules(tree: Tree, package: str) -> None:
     """Whatever the map of tests says holds a module is tried after a change of it."""
     for path in (affected.ROOT / "placement" / package).rglob("*.py"):
