@@ -1,18 +1,12 @@
-"""The whole URL map on one page: path, method, microversion window, policy rule, function.
+"""The URL map of the compatible API on one page: path, method, microversion window, policy rule, function.
+
+What is served under ``/-/`` stands, in the same words, in ``routes.py`` of each extension.
 
 ``shows`` answers a GET with a body (Accept is checked), ``takes`` needs a JSON body (Content-Type
 is checked), ``acts`` does neither. ``since`` and ``until`` are minor versions, both inclusive.
 How a request finds its line on the page: :mod:`placement.web.dispatch`.
 """
 
-from placement.extensions.claims import handlers as claims
-from placement.extensions.explorer import handlers as explorer
-from placement.extensions.feed import handlers as feed
-from placement.extensions.history import handlers as history
-from placement.extensions.metrics import handlers as metrics
-from placement.extensions.plans import handlers as plans
-from placement.extensions.questions import handlers as questions
-from placement.extensions.trees import handlers as trees
 from placement.handlers import (
     allocation,
     allocation_candidate,
@@ -115,35 +109,3 @@ ROUTES: dict[str, dict[str, Actions]] = {
         "POST": takes(allocation.reshape_trees, "reshaper:reshape", since=30),
     },
 }
-
-INSIGHT: dict[str, dict[str, Actions]] = {
-    "/-/capacity": {"GET": shows(questions.show_capacity, "insight:capacity", since=10)},
-    "/-/capacity/history": {"GET": shows(questions.show_capacity_history, "insight:capacity")},
-    "/-/changes": {"GET": shows(feed.list_changes, "insight:changes")},
-    "/-/explain": {"GET": shows(questions.explain_candidates, "insight:explain", since=10)},
-    "/-/history": {"GET": shows(history.list_history, "insight:history")},
-    "/-/metrics": {"GET": acts(metrics.show_metrics, "insight:metrics", public="metrics")},
-    "/-/plans": {"POST": takes(plans.make_plan, "insight:plans")},
-    "/-/survival": {"GET": shows(questions.show_survival, "insight:survival")},
-    "/-/trees": {"GET": shows(trees.list_trees, "insight:trees")},
-    "/-/trees/{uuid}": {"GET": shows(trees.show_tree, "insight:trees")},
-    "/-/what-if": {"POST": takes(questions.ask_what_if, "insight:what_if", since=10)},
-}
-"""What operators ask beside the compatible API (specifications 07 and 10), there if ``[insight]/enabled``."""
-
-CLAIMS: dict[str, dict[str, Actions]] = {
-    "/-/claims": {"POST": takes(claims.create_claims, "claims:create")},
-    "/-/claims/confirm": {"POST": takes(claims.confirm_claims, "claims:confirm")},
-    "/-/claims/{consumer_uuid}/confirm": {"POST": acts(claims.confirm_claim, "claims:confirm")},
-    "/-/groups/{name:.+}": {"GET": shows(claims.show_group, "groups:show")},
-    "/-/holds": {"GET": shows(claims.list_holds, "holds:list")},
-}
-"""Claims decided here (specification 09), there with INSIGHT if ``[insight]/claims``."""
-
-EXPLORER: dict[str, dict[str, Actions]] = {
-    "/-/links": {"GET": shows(explorer.show_links, "insight:trees")},
-    "/-/explorer": {"GET": acts(explorer.lead_to_page, None)},
-    "/-/explorer/": {"GET": acts(explorer.show_file, None)},
-    "/-/explorer/{path:.+}": {"GET": acts(explorer.show_file, None)},
-}
-"""Static files, which hold no data and ask for no rule (specification 07 section 7); there with INSIGHT."""

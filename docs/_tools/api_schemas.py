@@ -7,6 +7,7 @@ microversion are described here; a test compares them with what the service answ
 import re
 from typing import Any
 
+from docs._tools.url_page import CLAIMS, INSIGHT, ROUTES
 from placement import deploy, errors
 from placement.extensions.claims import schemas as claims
 from placement.extensions.feed import schemas as feed
@@ -15,7 +16,6 @@ from placement.extensions.plans import schemas as plans
 from placement.extensions.questions import schemas as questions
 from placement.extensions.trees import schemas as trees
 from placement.handlers.explanation import KEPT_OUT, OUT_OF_REACH
-from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.schemas import allocation, allocation_candidate, resource_provider
 from placement.schemas.questions import NOTHING
 from placement.schemas.windows import Windows

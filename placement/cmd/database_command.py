@@ -12,7 +12,7 @@ from placement import advice, db_api
 from placement import conf as configuration
 from placement.cmd import completion
 from placement.db.database import Database
-from placement.extensions.history.extension import watch_writes
+from placement.extension import watch_writes
 
 HELP_ALL = "--help-all"
 

@@ -9,12 +9,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import exc, text
 
+from docs._tools.url_page import INSIGHT, ROUTES
 from placement import errors, telemetry
 from placement.db import consumer_rows, schema
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.engine import make_engine
 from placement.extensions.metrics.kept_figures import KeptFigures
-from placement.routes import INSIGHT, ROUTES
 from tests.functional import test_claims as gangs
 from tests.support import bodies, databases
 from tests.support.clock import let_holds_end

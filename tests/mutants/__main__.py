@@ -81,7 +81,7 @@ TESTS = {
         "tests/functional/test_group_drains.py",
         "tests/property/test_claims_model.py",
     ),
-    "placement/extensions": (
+    "placement/extensions/questions": (
         "tests/functional/test_what_if.py",
         "tests/functional/test_group_drains.py",
         "tests/functional/test_shapes.py",
@@ -101,6 +101,9 @@ TESTS = {
         "tests/proofs/promise/test_interleavings.py",
     ),
     "placement/extensions/plans": (
+        "tests/search/test_plans.py",
+        "tests/search/test_gate.py",
+        "tests/search/test_plan_rules.py",
         "tests/functional/test_plans.py",
         "tests/functional/test_gabbi.py",
         "tests/client/test_plans.py",

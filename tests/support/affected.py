@@ -21,6 +21,9 @@ SECONDS = "tests/seconds.json"
 BESIDE_CORE = ("client", "cmd", "extensions", "placing")
 """The packages that the core can do without. A change of any other reaches everything."""
 
+LISTED = ("__init__.py", "options.py", "rules.py", "figures.py", "watchers.py")
+"""Files of an extension that the core finds by their names."""
+
 TOPS = ("cmd", "deploy", "direct", "profiling", "routes", "tests", "wsgi")
 """Where the packages are put together: a change of what they import does not reach those who import them."""
 
@@ -162,6 +165,8 @@ class Tree:
             return f"{path} is of the core"
         if not (self._root / path).exists():
             return f"{path} is gone"
+        if package == "extensions" and Path(path).name in LISTED:
+            return f"{path} is read by the core"
         users = self._importers({path})
         for each in sorted(users):
             if each.startswith("placement/") and _package(each) not in (*BESIDE_CORE, *TOPS):
@@ -212,11 +217,12 @@ class Tree:
 
     def _urls(self, users: set[str]) -> str:
         """Return what finds the URLs that lead to these files."""
-        routes = self._python["placement/routes.py"]
         urls = [
             url
-            for url, package in re.findall(r'^ +"(/-/[a-z-]+).*: \w+\((\w+)\.', routes, re.M)
-            if f"placement/extensions/{package}/handlers.py" in users
+            for path, page in self._python.items()
+            if path.startswith("placement/extensions/") and path.endswith("/routes.py")
+            if str(Path(path).with_name("handlers.py")) in users
+            for url in re.findall(r'^ +"(/-/[a-z-]+)', page, re.M)
         ]
         page = "placement/extensions/explorer/"
         urls += ["/-/explorer"] if any(each.startswith(page) for each in users) else []

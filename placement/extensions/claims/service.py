@@ -10,8 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from placement import errors, telemetry
+from placement import errors
 from placement.db.database import Database
+from placement.extensions.claims import figures
 from placement.extensions.claims.choices import Chosen, choose_places
 from placement.extensions.claims.orders import Granted, LookAgain, Order, Unplaced
 from placement.extensions.claims.premises import NO_PREMISES, read_premises, read_premises_again
@@ -93,7 +94,7 @@ def place(
             # There was room at the first choice: then others took it, and the time has ended.
             raise (ClaimsGivenUp if retries else ClaimsCutShort) from None
     if isinstance(answer, Unplaced):
-        telemetry.CLAIMS.count("refused", number=len(order.claims))
+        figures.CLAIMS.count("refused", number=len(order.claims))
     return answer
 
 

@@ -6,7 +6,7 @@ from placement import errors, telemetry
 from placement.db import cloud_rows, hold_rows, named_rows, writes
 from placement.db.database import Database, Transaction
 from placement.db.hold_rows import NewHold
-from placement.extensions.claims import group_rows
+from placement.extensions.claims import figures, group_rows
 from placement.extensions.claims.choices import Chosen, SteadyPart
 from placement.extensions.claims.group_rows import GroupRow, NewMember
 from placement.extensions.claims.groups import remove_ended, rule_of
@@ -34,11 +34,11 @@ def write(db: Database, order: Order, chosen: Chosen) -> Granted | LookAgain:
     try:
         granted = db.write(lambda tx: _write(tx, order, chosen), on_conflict=Overtaken)
     except Overtaken:
-        telemetry.CLAIM_RETRIES.count()
+        figures.CLAIM_RETRIES.count()
         return LookAgain(overtaken=True)
     if chosen.begun:
         remove_ended(db, chosen.begun)
-    telemetry.CLAIMS.count("granted", number=len(granted.grants))
+    figures.CLAIMS.count("granted", number=len(granted.grants))
     if order.hold_s:
         telemetry.HOLDS.count("held", number=len(granted.grants))
     return granted

@@ -4,8 +4,7 @@ from typing import Any
 
 from webob import Response
 
-from placement import telemetry
-from placement.extensions.feed import feed, schemas
+from placement.extensions.feed import feed, figures, schemas
 from placement.web.hang_up import make_detector
 from placement.web.request import Request
 from placement.web.response import json_response
@@ -28,12 +27,12 @@ def list_changes(request: Request) -> Response:
             def ends_early() -> bool:
                 return is_told_to_stop() or has_hung_up()
 
-            if request.wait_for_change(found.next, wait_s, ends_early):
+            if request.begun["feed"].wait(found.next, wait_s, ends_early):
                 found = feed.read_changes(request.db, since, limit)
     except feed.TokenTooOld:
-        telemetry.CHANGES.count("too_old")
+        figures.CHANGES.count("too_old")
         raise
-    telemetry.CHANGES.count("changed" if found.trees else "nothing")
+    figures.CHANGES.count("changed" if found.trees else "nothing")
     return json_response(request, _render_changes(found))
 
 

@@ -4,12 +4,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from oslo_config import cfg
-
 from placement import telemetry
 from placement.db.database import Database
+from placement.extensions.feed import figures
 from placement.extensions.feed.feed import Token, find_token
-from placement.web.worker_threads import count_threads
 
 LOOK_EVERY_S = 0.2
 COEXISTENCE_LOOK_EVERY_S = 2.0
@@ -47,7 +45,7 @@ class Lookout:
         """
         with self._moved:
             if self._waiting >= self._most:
-                telemetry.CHANGES_UNWAITED.count()
+                figures.CHANGES_UNWAITED.count()
                 return False
             self._waiting += 1
             try:
@@ -88,9 +86,3 @@ class Lookout:
             if seen is not None:
                 self._seen, self._seen_s = seen, seen_s
             self._moved.notify_all()
-
-
-def begin_lookout(conf: cfg.ConfigOpts, database: Database) -> Lookout:
-    """Return where requests wait for a change: as many as the option says, or a quarter of the threads."""
-    most = conf.insight.waiting
-    return Lookout(database, count_threads() // 4 if most is None else most)

@@ -56,7 +56,7 @@ class Metrics:
         self._registry = prometheus.CollectorRegistry()
         self._families = {
             figure: self._make(figure, writes if figure.by_operation else ((),))
-            for figure in telemetry.FIGURES
+            for figure in telemetry.list_figures()
             if figure.text and not isinstance(figure, Gauge)
         }
         for operation in writes:

@@ -9,11 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from placement import errors, telemetry
+from placement import errors
 from placement.db.change_rows import Log
 from placement.db.database import Database
 from placement.extensions.claims.orders import LookAgain
 from placement.extensions.claims.service import LONGEST_PAUSE_S, PAUSE_S, ClaimsGivenUp
+from placement.extensions.plans import figures
 from placement.extensions.plans.holding import hold_places, name_holders
 from placement.extensions.plans.ledger import Ledger, Resident, hold_by_root, read_ledger
 from placement.extensions.plans.planning.plan import list_trees, make_plan
@@ -110,14 +111,14 @@ def make(
         try:
             answer = _make_once(db, picture, wanted, work_factor, most_held, work)
         except WorkEnded:
-            telemetry.PLANS.count("given_up")
+            figures.PLANS.count("given_up")
             # The first plan existed: then others took its destinations, and the time has ended.
             raise (ClaimsGivenUp if retries else PlanCutShort) from None
         if not isinstance(answer, LookAgain):
             return answer
         retries += 1
         if not work.look():
-            telemetry.PLANS.count("given_up")
+            figures.PLANS.count("given_up")
             raise ClaimsGivenUp
         time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
 
@@ -279,9 +280,9 @@ def _show(
         if isinstance(granted, LookAgain):
             return granted
         steps, expires_at = name_holders(steps, granted), granted.expires_at
-    telemetry.PLANS.count("minimal" if plan.minimal else "bounded")
-    telemetry.PLAN_STEPS.count("move", number=len(moves))
-    telemetry.PLAN_STEPS.count("remove", number=len(steps) - len(moves))
+    figures.PLANS.count("minimal" if plan.minimal else "bounded")
+    figures.PLAN_STEPS.count("move", number=len(moves))
+    figures.PLAN_STEPS.count("remove", number=len(steps) - len(moves))
     is_fit, is_empty = isinstance(wanted.goal, FitWanted), isinstance(wanted.goal, EmptyWanted)
     return PlanShown(
         steps,
@@ -303,7 +304,7 @@ def _refuse(
 
     :param roots: of the trees that are to be empty, or some of which are.
     """
-    telemetry.PLANS.count("refused")
+    figures.PLANS.count("refused")
     cloud, goal, stuck, explanation = scene.cloud, scene.wanted.goal, None, None
     if isinstance(goal, EmptyWanted):
         leaving, stuck = set(roots), []

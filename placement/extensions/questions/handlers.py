@@ -45,6 +45,8 @@ from placement.web.validation import is_uuid_like, normalized_uuid
 
 AGGREGATES = ("aggregates", "aggregate")
 EVERY_SHAPE = "*"
+
+
 def explain_candidates(request: Request) -> Response:
     """Say why no provider can take the request, and what would help."""
     given = candidate_query.check(request, schemas.EXPLAIN.at(request.version.minor))
@@ -111,9 +113,13 @@ def _show_capacity_of_shapes(request: Request) -> Response:
     """Answer for one shape as for its query, for ``*`` by name."""
     given = request.read_query_once(schemas.CAPACITY_OF_SHAPES)
     name = given["shape"]
-    if name != EVERY_SHAPE and name not in request.shapes:
+    if name != EVERY_SHAPE and name not in request.begun["questions"]:
         raise ShapeNotFound(name=name)
-    shapes = request.shapes if name == EVERY_SHAPE else {name: request.shapes[name]}
+    shapes = (
+        request.begun["questions"]
+        if name == EVERY_SHAPE
+        else {name: request.begun["questions"][name]}
+    )
     with bound_search(request) as work:
         found = questions.count_shapes(
             request.picture,
@@ -137,7 +143,7 @@ def _show_capacity_of_shapes(request: Request) -> Response:
 def show_capacity_history(request: Request) -> Response:
     """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
     name = request.read_query_once(schemas.CAPACITY_HISTORY)["shape"]
-    if name not in request.shapes:
+    if name not in request.begun["questions"]:
         raise ShapeNotFound(name=name)
     records = capacity_records.read_records(request.db, name)
     line = capacity_records.draw_forecast(records)
@@ -308,4 +314,3 @@ def _render_homeless(consumer: AffectedConsumer) -> dict[str, Any]:
 
 
 # -- the files of the web page (specification 07 section 7) ----------------------------------------
-

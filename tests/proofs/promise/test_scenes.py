@@ -11,9 +11,10 @@ from typing import cast
 import pytest
 from sqlalchemy import update
 
+from docs._tools.url_page import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.db import models
 from placement.extensions.metrics import handlers as metrics
-from placement.routes import CLAIMS, EXPLORER, INSIGHT, PROVIDER, ROUTES
+from placement.routes import PROVIDER
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Dispatcher, Handler
 from tests.proofs.promise.claim_scenes import HELD_IN_GROUP, LOOKS, REQUESTS_OF_CLAIMS, ask
