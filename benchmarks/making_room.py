@@ -24,10 +24,10 @@ from random import Random
 import numpy as np
 
 from benchmarks.clouds import uuid_of
+from placement.extensions.plans.planning.plan import make_plan
+from placement.extensions.plans.planning.values import Costs, Fit, Limits, Occupant, Plan
 from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
-from placement.placing.planning.plan import make_plan
-from placement.placing.planning.values import Costs, Fit, Limits, Occupant, Plan
 from placement.search.cloud import Cloud
 from placement.search.records import ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, Group

@@ -21,12 +21,12 @@ from sqlalchemy import Connection
 from benchmarks.databases import scratch
 from placement import conf as configuration
 from placement import deploy
-from placement.claims import shortcuts
 from placement.conf import library_defaults
 from placement.db import schema
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.transport import Message, Observer
+from placement.extensions.claims import shortcuts
 
 HEADERS = {
     "X-Auth-Token": "admin",

@@ -15,7 +15,6 @@ from placement import errors
 from placement.db import address, character_sets, deadlines, driver_errors, refusals
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.db.history_rows import HistoryWatcher
 
 LOG = logging.getLogger(__name__)
 
@@ -38,11 +37,6 @@ def configure(conf: cfg.ConfigOpts) -> None:
             LOG.warning("TransactionFactory already started, not reconfiguring.")
             return
         _database = open_database(conf)
-
-
-def watch_writes(conf: cfg.ConfigOpts, database: Database) -> None:
-    """Install the watchers of writes that ``conf`` asks for."""
-    database.watchers = (HistoryWatcher(),) if conf.insight.history_days > 0 else ()
 
 
 def is_configured() -> bool:

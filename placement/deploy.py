@@ -1,9 +1,9 @@
 """The application from a filled configuration: start-up and pipeline (06 sections 1 and 2, 01 section 1)."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_config import cfg
 from oslo_context.context import RequestContext, get_current
@@ -14,27 +14,21 @@ from placement import conf as configuration
 from placement import db_api, errors, profiling, telemetry
 from placement.db import schema, standard_names
 from placement.db.database import Database
-from placement.insight import door as insight_door
-from placement.insight.door import Shapes
+from placement.extension import Chore, Extension, Service, find_extensions, watch_writes
 from placement.objects.picture import Picture
 from placement.objects.scrubber import Scrubber
 from placement.objects.trait import EveryTrait
-from placement.objects.trimmer import Trimmer
-from placement.placing.planning.solver import load_solver
-from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
+from placement.routes import ROUTES
 from placement.web import error_responses, microversion
 from placement.web.after_answer import with_work_after
 from placement.web.auth import authenticate_callers, open_to_all
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Actions, Dispatcher
 from placement.web.healthcheck import with_health_check
-from placement.web.observation import Watcher, make_slow_request_watcher, observe_requests
+from placement.web.observation import make_slow_request_watcher, observe_requests
 from placement.web.request import Request
 from placement.web.request_log import Environ, WSGIApp, log_requests
 from placement.web.unread_body import with_rest_read
-
-if TYPE_CHECKING:
-    from placement.insight.door import Metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +48,7 @@ def loadapp(
     configuration.require_read(config)
     database = database or db_api.database(config)
     profiling.set_up(config, database)
-    db_api.watch_writes(config, database)
+    watch_writes(config, database)
     picture = Picture(database, config.placement_database.finish_after)
     application = profiling.trace_requests(pipeline(config, database, picture), config)
     update_database(config, database)
@@ -92,64 +86,60 @@ def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
 
 def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGIApp:
     """Return the WSGI application; a layer that is switched off is not there at all."""
-    insight = conf.insight
-    routes = _choose_routes(conf)
-    if insight.enabled:
-        insight_door.check_links(conf)
-        # The solver is loaded here, outside the deadline of the first plan.
-        load_solver()
-    shapes = insight_door.read_shapes(conf) if insight.enabled else {}
-    metrics = _begin_metrics(conf, database, routes, shapes) if insight.enabled else None
-    serve = _negotiate_versions(Dispatcher(Authorizer(conf), routes, insight.public))
-    application = _identify_callers(serve, conf, database, picture, metrics, shapes)
+    # Extensions begin here, before the first request and its deadline.
+    on = {name: each for name, each in find_extensions().items() if each.is_on(conf)}
+    routes = _join_routes(on)
+    service = Service(conf, database, picture, _list_writes(on))
+    begun = {name: service.begin(name) for name in on}
+    serve = _negotiate_versions(Dispatcher(Authorizer(conf), routes, conf.insight.public))
+    application = _identify_callers(serve, conf, database, picture, begun)
     application = authenticate_callers(application, conf)
     application = _with_cors(application, conf)
     application = log_requests(application)
     application = _behind_proxy(application, conf)
-    watchers: list[Watcher] = [metrics.record] if metrics is not None else []
+    watchers = [*service.request_watchers]
     if conf.api.slow_request_s:
         watchers.append(make_slow_request_watcher(conf.api.slow_request_s))
     application = observe_requests(application, watchers)
     application = with_health_check(application, conf, database)
     # The web server in front passes on at most twice the largest body.
     application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
-    application = _with_scrub(_with_request_line(application), conf, database, metrics)
-    return _with_trimming(application, conf, database)
+    application = _with_request_line(application)
+    for chore in _list_chores(conf, database, service):
+        application = with_work_after(application, *chore)
+    return application
 
 
-def _with_trimming(application: WSGIApp, conf: cfg.ConfigOpts, database: Database) -> WSGIApp:
-    if not conf.insight.history_days:
-        return application
-    trimmer = Trimmer(database, conf.insight.history_days)
-    return with_work_after(application, trimmer.is_due, trimmer.go_on, "trimming of the history")
+def _list_chores(conf: cfg.ConfigOpts, database: Database, service: Service) -> Iterator[Chore]:
+    if share := conf.placement_database.scrub_share:
+        scrubber = Scrubber(database, share, partial(_tell, service.work_watchers))
+        yield Chore(scrubber.is_due, scrubber.go_on, "scrub")
+    for each in find_extensions().values():
+        yield from each.list_chores(conf, database)
 
 
-def _with_scrub(
-    application: WSGIApp, conf: cfg.ConfigOpts, database: Database, metrics: "Metrics | None"
-) -> WSGIApp:
-    share = conf.placement_database.scrub_share
-    if not share:
-        return application
-    scrubber = Scrubber(database, share, metrics.record_work if metrics is not None else telemetry.drop)
-    return with_work_after(application, scrubber.is_due, scrubber.go_on, "scrub")
+def _tell(watchers: Collection[Callable[[telemetry.Trace], None]], trace: telemetry.Trace) -> None:
+    for watcher in watchers:
+        watcher(trace)
 
 
-def _choose_routes(conf: cfg.ConfigOpts) -> Mapping[str, dict[str, Actions]]:
-    if not conf.insight.enabled:
-        return ROUTES
-    return ROUTES | INSIGHT | EXPLORER | (CLAIMS if conf.insight.claims else {})
+def _join_routes(on: Mapping[str, Extension]) -> Mapping[str, dict[str, Actions]]:
+    routes = dict(ROUTES)
+    for each in on.values():
+        routes |= each.routes
+    return routes
 
 
-def _begin_metrics(
-    conf: cfg.ConfigOpts, database: Database, routes: Collection[str], shapes: Shapes
-) -> "Metrics":
-    writes = [
+def _list_writes(on: Mapping[str, Extension]) -> list[tuple[str, str]]:
+    """Return method and template of what writes allocations and what they are of."""
+    tables = [ROUTES, *(each.routes for each in on.values() if each.writes)]
+    return [
         (method, template)
-        for template, methods in (ROUTES | CLAIMS).items()
+        for table in tables
+        for template, methods in table.items()
         for method in methods
-        if method != "GET" and template in routes
+        if method != "GET"
     ]
-    return insight_door.begin_metrics(conf, database, writes, shapes)
 
 
 def _behind_proxy(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
@@ -187,14 +177,11 @@ def _identify_callers(
     conf: cfg.ConfigOpts,
     database: Database,
     picture: Picture,
-    metrics: "Metrics | None",
-    shapes: Shapes,
+    begun: Mapping[str, Any],
 ) -> WSGIApp:
     """Layer 5: make the request, with what it works on; open paths need no user."""
     is_open = open_to_all(conf)
     traits = EveryTrait(database)
-    shown = None if metrics is None else partial(metrics.exposition, picture)
-    lookout = insight_door.begin_lookout(conf, database)
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if is_open(environ.get("PATH_INFO", "")):
@@ -207,9 +194,8 @@ def _identify_callers(
                 return error_responses.error_response(environ, error)(environ, start_response)
         request = Request(environ)
         request.conf, request.context = conf, context
-        request.db, request.picture, request.metrics = database, picture, shown
-        request.traits, request.shapes = traits, shapes
-        request.wait_for_change = lookout.wait
+        request.db, request.picture, request.traits = database, picture, traits
+        request.begun = begun
         return serve(request)(environ, start_response)
 
     return respond

@@ -1,11 +1,12 @@
-"""The whole URL map on one page: path, method, microversion window, policy rule, function.
+"""The URL map of the compatible API on one page: path, method, microversion window, policy rule, function.
+
+What is served under ``/-/`` stands, in the same words, in ``routes.py`` of each extension.
 
 ``shows`` answers a GET with a body (Accept is checked), ``takes`` needs a JSON body (Content-Type
 is checked), ``acts`` does neither. ``since`` and ``until`` are minor versions, both inclusive.
 How a request finds its line on the page: :mod:`placement.web.dispatch`.
 """
 
-from placement.claims import handlers as claims
 from placement.handlers import (
     allocation,
     allocation_candidate,
@@ -15,8 +16,6 @@ from placement.handlers import (
     root,
     trait,
 )
-from placement.insight.door import handlers as insight
-from placement.plans import handlers as plans
 from placement.web.dispatch import Actions, acts, shows, takes
 
 PROVIDER = "/resource_providers/{uuid}"
@@ -110,35 +109,3 @@ ROUTES: dict[str, dict[str, Actions]] = {
         "POST": takes(allocation.reshape_trees, "reshaper:reshape", since=30),
     },
 }
-
-INSIGHT: dict[str, dict[str, Actions]] = {
-    "/-/capacity": {"GET": shows(insight.show_capacity, "insight:capacity", since=10)},
-    "/-/capacity/history": {"GET": shows(insight.show_capacity_history, "insight:capacity")},
-    "/-/changes": {"GET": shows(insight.list_changes, "insight:changes")},
-    "/-/explain": {"GET": shows(insight.explain_candidates, "insight:explain", since=10)},
-    "/-/history": {"GET": shows(insight.list_history, "insight:history")},
-    "/-/metrics": {"GET": acts(insight.show_metrics, "insight:metrics", public="metrics")},
-    "/-/plans": {"POST": takes(plans.make_plan, "insight:plans")},
-    "/-/survival": {"GET": shows(insight.show_survival, "insight:survival")},
-    "/-/trees": {"GET": shows(insight.list_trees, "insight:trees")},
-    "/-/trees/{uuid}": {"GET": shows(insight.show_tree, "insight:trees")},
-    "/-/what-if": {"POST": takes(insight.ask_what_if, "insight:what_if", since=10)},
-}
-"""What operators ask beside the compatible API (specifications 07 and 10), there if ``[insight]/enabled``."""
-
-CLAIMS: dict[str, dict[str, Actions]] = {
-    "/-/claims": {"POST": takes(claims.create_claims, "claims:create")},
-    "/-/claims/confirm": {"POST": takes(claims.confirm_claims, "claims:confirm")},
-    "/-/claims/{consumer_uuid}/confirm": {"POST": acts(claims.confirm_claim, "claims:confirm")},
-    "/-/groups/{name:.+}": {"GET": shows(claims.show_group, "groups:show")},
-    "/-/holds": {"GET": shows(claims.list_holds, "holds:list")},
-}
-"""Claims decided here (specification 09), there with INSIGHT if ``[insight]/claims``."""
-
-EXPLORER: dict[str, dict[str, Actions]] = {
-    "/-/links": {"GET": shows(insight.show_links, "insight:trees")},
-    "/-/explorer": {"GET": acts(insight.lead_to_page, None)},
-    "/-/explorer/": {"GET": acts(insight.show_file, None)},
-    "/-/explorer/{path:.+}": {"GET": acts(insight.show_file, None)},
-}
-"""Static files, which hold no data and ask for no rule (specification 07 section 7); there with INSIGHT."""

@@ -1,4 +1,4 @@
-"""The figures of a request while it is served: each is declared here once (07 section 6).
+"""The figures of a request while it is served, each declared once: here, or in an extension (07 section 6).
 
 Modules of every floor note figures in the trace of the thread, and nothing where there is none.
 :mod:`placement.web.observation` begins a trace; the metrics and the line of slow requests are made of it, and
@@ -8,8 +8,11 @@ of what the figures say of themselves.
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter, time
 from typing import Literal
+
+from placement import installed
 
 # -- kinds of figures ----------------------------------------------------------------------------
 
@@ -155,43 +158,13 @@ SEARCH_DEADLINES = Counter(
     text="Requests whose searches the deadline ended.",
     by_operation=True,
 )
-CLAIMS = Counter(
-    name="claims",
-    text="Consumers for which the service chose a place, or refused to.",
-    label="outcome",
-    at_zero=("granted", "refused"),
-)
-CLAIM_RETRIES = Counter(
-    name="claim_retries",
-    text="Times such claims were chosen again, because others were faster.",
-)
+_OF_REQUESTS = tuple(each for each in vars().values() if isinstance(each, Figure))
+
 HOLDS = Counter(
     name="holds",
     text="Consumers that were held, confirmed, or removed because their hold was over.",
     label="outcome",
     at_zero=("held", "confirmed", "expired"),
-)
-PLANS = Counter(
-    name="plans",
-    text="Plans that were asked for, by outcome.",
-    label="outcome",
-    at_zero=("minimal", "bounded", "refused", "given_up"),
-)
-PLAN_STEPS = Counter(
-    name="plan_steps",
-    text="Steps of the plans that were answered, by kind.",
-    label="kind",
-    at_zero=("move", "remove"),
-)
-CHANGES = Counter(
-    name="changes",
-    text="Answers to those who follow the changes, by outcome.",
-    label="outcome",
-    at_zero=("changed", "nothing", "too_old"),
-)
-CHANGES_UNWAITED = Counter(
-    name="changes_unwaited",
-    text="Requests that were to wait for a change, and did not because enough others do.",
 )
 PICTURE_REFRESHES = Counter(
     name="picture_refreshes",
@@ -265,8 +238,16 @@ FOREIGN_WRITES = Gauge(
     mode="livemostrecent",
 )
 
-FIGURES = tuple(each for each in vars().values() if isinstance(each, Figure))
-"""All of these, in their order."""
+_OF_CORE = tuple(each for each in vars().values() if isinstance(each, Figure))
+
+
+@cache
+def list_figures() -> tuple[Figure, ...]:
+    """Return all figures in the order of the metrics: of requests, of the extensions, of the process."""
+    modules = installed.find_modules("figures").values()
+    others = [figure for module in modules for figure in module.FIGURES]
+    return tuple(dict.fromkeys([*_OF_REQUESTS, *others, *_OF_CORE]))
+
 
 # -- the trace of a request ----------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from placement.insight.feed import Token
+from placement.extensions.feed.feed import Token
 from placement.schemas.allocation import UUID_KEY
 from placement.schemas.allocation_candidate import NAME as SUFFIX
 from placement.search.filters import GROUP_PARAMETERS

@@ -7,12 +7,15 @@ microversion are described here; a test compares them with what the service answ
 import re
 from typing import Any
 
+from docs._tools.url_page import CLAIMS, INSIGHT, ROUTES
 from placement import deploy, errors
-from placement.claims import schemas as claims
+from placement.extensions.claims import schemas as claims
+from placement.extensions.feed import schemas as feed
+from placement.extensions.history import schemas as history
+from placement.extensions.plans import schemas as plans
+from placement.extensions.questions import schemas as questions
+from placement.extensions.trees import schemas as trees
 from placement.handlers.explanation import KEPT_OUT, OUT_OF_REACH
-from placement.insight import schemas as insight
-from placement.plans import schemas as plans
-from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.schemas import allocation, allocation_candidate, resource_provider
 from placement.schemas.questions import NOTHING
 from placement.schemas.windows import Windows
@@ -48,7 +51,7 @@ BODIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/allocations/{consumer_uuid}", "PUT"): allocation.PUT,
     ("/reshaper", "POST"): allocation.RESHAPE,
     ("/-/plans", "POST"): plans.PLAN,
-    ("/-/what-if", "POST"): insight.WHAT_IF,
+    ("/-/what-if", "POST"): questions.WHAT_IF,
     ("/-/claims", "POST"): claims.CLAIMS,
     ("/-/claims/confirm", "POST"): claims.CONFIRM,
 }
@@ -58,17 +61,17 @@ QUERIES: dict[tuple[str, str], Schema | Windows[Schema]] = {
     ("/allocation_candidates", "GET"): allocation_candidate.GET,
     ("/traits", "GET"): resource_provider.GET_TRAITS,
     ("/usages", "GET"): allocation.USAGES_QUERY,
-    ("/-/capacity", "GET"): insight.CAPACITY,
-    ("/-/capacity/history", "GET"): insight.CAPACITY_HISTORY,
-    ("/-/changes", "GET"): insight.CHANGES,
-    ("/-/explain", "GET"): insight.EXPLAIN,
+    ("/-/capacity", "GET"): questions.CAPACITY,
+    ("/-/capacity/history", "GET"): questions.CAPACITY_HISTORY,
+    ("/-/changes", "GET"): feed.CHANGES,
+    ("/-/explain", "GET"): questions.EXPLAIN,
     ("/-/groups/{name}", "GET"): NOTHING,
-    ("/-/history", "GET"): insight.HISTORY,
+    ("/-/history", "GET"): history.HISTORY,
     ("/-/holds", "GET"): claims.HOLDS,
     ("/-/metrics", "GET"): NOTHING,
-    ("/-/survival", "GET"): insight.SURVIVAL,
-    ("/-/trees", "GET"): insight.TREES,
-    ("/-/trees/{uuid}", "GET"): insight.TREE,
+    ("/-/survival", "GET"): questions.SURVIVAL,
+    ("/-/trees", "GET"): trees.TREES,
+    ("/-/trees/{uuid}", "GET"): trees.TREE,
 }
 
 REPEATABLE = {"member_of", "required", "same_subtree"}

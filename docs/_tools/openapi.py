@@ -34,8 +34,8 @@ from docs._tools.api_schemas import (
     reference_to,
 )
 from docs._tools.api_story import PAGES
+from docs._tools.url_page import INSIGHT
 from placement.handlers.allocation_candidate import CUT_HEADER
-from placement.routes import INSIGHT
 from placement.schemas.questions import MOST_QUERIES
 from placement.schemas.windows import Windows
 from placement.search.filters import GROUP_PARAMETERS

@@ -25,10 +25,10 @@ from sqlalchemy import Column, Table
 
 import placement
 from docs._tools import search_examples
+from docs._tools.url_page import CLAIMS, INSIGHT, ROUTES
 from placement import conf, errors, policies
 from placement.cmd.completion import MODULES
 from placement.db import models
-from placement.routes import CLAIMS, INSIGHT, ROUTES
 from placement.search.tally import Reason, Stop
 
 HELP_WIDTH = "90"

@@ -16,10 +16,11 @@ RECORDED, TROUBLE = 0, 1
 def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     """Count and record the shapes of the configuration, print them, and return the exit code."""
     # Slow to import, and other commands do not need it.
-    from placement.insight import door
+    from placement.extensions.questions import capacity_records, shapes
+    from placement.objects.picture import Picture
 
     try:
-        given = door.read_shapes(conf)
+        given = shapes.read(conf)
     except NotConfigured as error:
         print(*error.args, sep="\n", file=sys.stderr)
         return TROUBLE
@@ -30,7 +31,9 @@ def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> i
     if not database.read(provider_rows.any_exists):
         print("The database has no resource providers; nothing was recorded.", file=sys.stderr)
         return TROUBLE
-    counts = door.record_capacity(conf, database, given)
+    picture = Picture(database, conf.placement_database.finish_after)
+    avoid = frozenset(conf.insight.avoid)
+    counts = capacity_records.record(database, picture, given, avoid, conf.insight.work_factor)
     for name, count in counts.items():
         shown = escape_unprintable(name)
         if count is None:

@@ -1,8 +1,13 @@
-"""Every option of the service, by group (specification 06 section 4, 07 section 1)."""
+"""Every option of the service, by group (specification 06 section 4, 07 section 1).
+
+Extensions declare theirs, which are in ``[insight]``, in their ``options.py``.
+"""
 
 from pathlib import Path
 
 from oslo_config import cfg
+
+from placement import installed
 
 INCOMPLETE_ID = "00000000-0000-0000-0000-000000000000"
 
@@ -177,88 +182,6 @@ INSIGHT = (
         "default is what Nova marks its disabled hosts with; allocation candidates are not affected. Add the "
         "traits by which other services do the same; an empty list avoids nothing.",
     ),
-    cfg.BoolOpt(
-        "claims",
-        default=True,
-        help="Serve claims that are decided here (/-/claims, /-/groups, /-/holds), if enabled is on. Turn "
-        "it off where every client chooses by itself.",
-    ),
-    cfg.IntOpt(
-        "claims_most",
-        default=1000,
-        min=1,
-        max=1000,
-        help="The most consumers that one request may claim for. Lower it when large requests keep others "
-        "waiting.",
-    ),
-    cfg.IntOpt(
-        "waiting",
-        min=0,
-        help="The most requests of one process that wait for a change at once (/-/changes with wait_s); the "
-        "others are answered at once. Unset it is a quarter of the threads of the process; where the server "
-        "does not tell their number, of 4. Each takes a thread, and no connection to the database. Raise it "
-        "with the number of threads where many follow the changes; 0 lets nobody wait.",
-    ),
-    cfg.FloatOpt(
-        "history_days",
-        default=0,
-        min=0,
-        help="For how many days the database keeps what each write found and left, and who wrote it; "
-        "/-/history shows it. 0 keeps nothing, and costs nothing. A claim writes a row of some 500 bytes for "
-        "each provider, with its indexes 1 KB. Set 30 where operators ask who removed allocations; give all "
-        "workers and commands the same value, or what some of them write is missing.",
-    ),
-    cfg.BoolOpt(
-        "metrics_per_provider",
-        default=False,
-        help="Show on /-/metrics what each provider has of each resource class too: total, reserved, usage, "
-        "allocation ratio and allocations, and its generation, under the names of openstack-exporter; and "
-        "its traits. That is five lines for each inventory, one for each provider and one for each of its "
-        "traits: 19 MB for 10,000 hosts, and 44 MB more if each has 40 traits. Turn it on for dashboards "
-        "that show single hosts.",
-    ),
-    cfg.BoolOpt(
-        "metrics_per_consumer",
-        default=False,
-        help="Show on /-/metrics what each consumer holds of each resource class, with its project and type. "
-        "Each scrape reads all allocations: 100,000 consumers of three classes are 48 MB and 3 s of "
-        "processor time. Whoever may read /-/metrics sees consumers and projects then. Turn it on for "
-        "dashboards of single servers.",
-    ),
-    cfg.StrOpt(
-        "link_consumer",
-        help="Where a consumer lives, as a URL with {consumer} in place of its uuid, such as "
-        "https://dashboard.example.org/project/instances/{consumer}/. The explorer leads there. "
-        "Set it to go from an allocation to the server.",
-    ),
-    cfg.StrOpt(
-        "link_project",
-        help="Where a project lives, as a URL with {project} in place of its id, such as "
-        "https://dashboard.example.org/identity/{project}/. The explorer leads there. Set it to go from an "
-        "allocation to its owner.",
-    ),
-    cfg.StrOpt(
-        "shapes_file",
-        help="A YAML file of named requests, such as flavors: 'small: resources=VCPU:1,MEMORY_MB:2048'. "
-        "/-/capacity?shape=small answers how many more of it fit, and /-/metrics shows it of all. The "
-        "file is read when the service starts or reloads; placement-manage config check looks at it. "
-        "Write one to be told before a flavor runs out.",
-    ),
-    cfg.IntOpt(
-        "shapes_interval",
-        default=60,
-        min=1,
-        help="Seconds for which /-/metrics shows the same numbers of shapes before one process counts "
-        "anew. Raise it where counting takes too much of a worker.",
-    ),
-    cfg.IntOpt(
-        "survival_interval",
-        default=0,
-        min=0,
-        help="Show on /-/metrics the share of hosts, and of aggregates, that may fail because all their "
-        "consumers would fit elsewhere, made anew at most every so many seconds; 0 does not show it. It "
-        "reads all allocations: set 300 or more in a cloud of 100,000 consumers.",
-    ),
 )
 
 DATABASE = (
@@ -397,11 +320,15 @@ WORKAROUNDS = (
     ),
 )
 
+_OF_EXTENSIONS: tuple[cfg.Opt, ...] = tuple(
+    option for module in installed.find_modules("options").values() for option in module.OPTIONS
+)
+
 BY_GROUP = {
     "DEFAULT": DEFAULT,
     "api": API,
     "placement": PLACEMENT,
-    "insight": INSIGHT,
+    "insight": (*INSIGHT, *_OF_EXTENSIONS),
     "placement_database": DATABASE,
     "healthcheck": HEALTHCHECK,
     "workarounds": WORKAROUNDS,

@@ -1,11 +1,14 @@
 """Groups of consumers whose rule is broken, or that have no members: what the invariants look for."""
 
-from sqlalchemy import ColumnElement, exists, func, or_, select, union_all
+from collections.abc import Collection
 
-from placement.db import group_rows, models
+from sqlalchemy import ColumnElement, delete, exists, func, or_, select, union_all
+
+from placement.db import models
 from placement.db.consumer_keys import names_consumer
 from placement.db.database import Transaction
 from placement.db.lost_rows import BATCH
+from placement.db.statements import is_one_of
 
 _providers = models.resource_providers
 _allocations = models.allocations
@@ -93,4 +96,20 @@ WITHOUT_MEMBERS = select(_groups.c.name.label("group")).where(
 def remove_empty(tx: Transaction) -> int:
     """Remove some groups without members, and return how many."""
     ids = tx.column(WITHOUT_MEMBERS.with_only_columns(_groups.c.id).limit(BATCH))
-    return group_rows.remove_without_members(tx, ids)
+    return remove_without_members(tx, ids)
+
+
+def remove_without_members(tx: Transaction, ids: Collection[int]) -> int:
+    """Delete those of the groups that have no members, and that nobody has locked; return how many.
+
+    Two statements.
+    """
+    # A claim locks the group before it becomes a member: look again under the lock. Those that are locked are
+    # passed over, so that nobody waits for the sake of tidiness.
+    free = select(_groups.c.id).where(is_one_of(_groups.c.id, sorted(ids)))
+    ids = tx.column(free.with_for_update(skip_locked=True))
+    if not ids:
+        return 0
+    named = is_one_of(_groups.c.id, ids)
+    has_members = select(_members.c.group_id).where(_members.c.group_id == _groups.c.id).exists()
+    return tx.change(delete(_groups).where(named, ~has_members))

@@ -4,6 +4,9 @@ from functools import cache
 
 from oslo_policy import policy
 
+from placement import installed
+from placement.policies.rule import ADMIN_OR_SERVICE, Rule
+
 PREFIX = "placement:"
 SCOPES = ["project"]
 
@@ -37,11 +40,9 @@ BASE = {
 }
 """Check and description of the rules that the others refer to."""
 
-ADMIN_OR_SERVICE = "rule:admin_or_service_api"
 CHECKS = {
     "usages": "rule:admin_or_project_reader_or_service_api",
     "reshaper:reshape": "rule:service_api",
-    "insight:history": "role:admin",
 }
 """The checks of rules whose check is not ``ADMIN_OR_SERVICE``."""
 
@@ -120,43 +121,23 @@ GUARDED = {
     ),
     "usages": ("Show the usages of a project.", "GET /usages"),
     "reshaper:reshape": ("Move inventories and allocations between providers.", "POST /reshaper"),
-    "insight:explain": ("Ask why a request has no allocation candidate.", "GET /-/explain"),
-    "insight:capacity": (
-        "Ask how often a request would fit, and did.",
-        "GET /-/capacity",
-        "GET /-/capacity/history",
-    ),
-    "insight:changes": ("Ask which trees have changed.", "GET /-/changes"),
-    "insight:history": ("Ask who wrote what, and what was there before.", "GET /-/history"),
-    "insight:what_if": ("Ask what a change would do.", "POST /-/what-if"),
-    "insight:plans": ("Ask what must move or go, and in which order.", "POST /-/plans"),
-    "insight:survival": (
-        "Ask whether the consumers of any one host would fit elsewhere.",
-        "GET /-/survival",
-    ),
-    "insight:metrics": (
-        "Read how the service is doing, as Prometheus asks for it.",
-        "GET /-/metrics",
-    ),
-    "insight:trees": (
-        "Read whole trees of providers, with allocations if asked for.",
-        "GET /-/trees",
-        "GET /-/trees/{uuid}",
-    ),
-    "claims:create": (
-        "Let the service choose places and claim them, or hold the destinations of a plan.",
-        "POST /-/claims",
-        "POST /-/plans",
-    ),
-    "claims:confirm": (
-        "Keep what is held.",
-        "POST /-/claims/confirm",
-        "POST /-/claims/{consumer_uuid}/confirm",
-    ),
-    "groups:show": ("Show a group of consumers.", "GET /-/groups/{name}"),
-    "holds:list": ("List what is held until when.", "GET /-/holds"),
 }
-"""The description of a rule, and each operation that it guards, by name without ``placement:``."""
+"""The description of a rule, and each operation that it guards, by name without ``placement:``.
+
+Extensions declare theirs in their ``rules.py``.
+"""
+
+
+@cache
+def find_guarded() -> dict[str, Rule]:
+    """Return what guards operations, of the API and of the extensions, by name without ``placement:``."""
+    own = {
+        name: Rule(*texts, check=CHECKS.get(name, ADMIN_OR_SERVICE))
+        for name, texts in GUARDED.items()
+    }
+    modules = installed.find_modules("rules").values()
+    others = [pair for module in modules for pair in module.RULES.items()]
+    return own | dict(sorted(others, key=lambda pair: pair[1].place))
 
 
 def list_rules() -> list[policy.RuleDefault]:
@@ -177,12 +158,12 @@ def _make_rules() -> list[policy.RuleDefault]:
         )
         for name, (check, description) in BASE.items()
     ]
-    for name, (description, *operations) in GUARDED.items():
-        pairs = [operation.split(" ") for operation in operations]
+    for name, rule in find_guarded().items():
+        pairs = [operation.split(" ") for operation in rule.operations]
         guarded = policy.DocumentedRuleDefault(
             name=PREFIX + name,
-            check_str=CHECKS.get(name, ADMIN_OR_SERVICE),
-            description=description,
+            check_str=rule.check,
+            description=rule.description,
             operations=[{"method": method, "path": path} for method, path in pairs],
             scope_types=SCOPES,
         )

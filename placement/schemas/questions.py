@@ -1,4 +1,4 @@
-"""Queries with parameters of their own beside those of a search, as both wings ask them (07, 09)."""
+"""Queries with parameters of their own beside those of a search, as the extensions ask them (07, 09)."""
 
 from typing import Any
 

@@ -84,7 +84,7 @@ def _list_figures(trace: telemetry.Trace) -> Iterator[str]:
     for (histogram, label), seconds in trace.values.items():
         if histogram.in_log:
             yield f"{label} {sum(seconds):.3f} s"
-    for counter in telemetry.FIGURES:
+    for counter in telemetry.list_figures():
         if isinstance(counter, telemetry.Counter) and counter.in_log:
             counted = trace.counts_by_label(counter)
             causes = f" ({', '.join(sorted(counted))})" if counter.label and counted else ""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -19,7 +19,6 @@ from placement.errors import BadRequest, MalformedRequest
 from placement.objects import resource_provider
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
-from placement.search.request import CandidateRequest
 from placement.web.microversion import MINIMUM, Version
 from placement.web.validation import Schema
 
@@ -68,12 +67,8 @@ class Request(webob.BaseRequest):
     traits: EveryTrait
     conf: cfg.ConfigOpts
     context: RequestContext
-    metrics: Callable[[], Iterator[bytes]] | None
-    """Returns the parts of what the metrics of this application show; None without them."""
-    shapes: Mapping[str, CandidateRequest]
-    """The named requests of ``[insight]/shapes_file``."""
-    wait_for_change: Callable[[Any, float, Callable[[], bool]], bool]
-    """Waits for some seconds until another state than the one given is seen, or the client has hung up."""
+    begun: Mapping[str, Any]
+    """What the extensions have made for this application, by name."""
     route: str
     """The template of the path, as the URL page has it."""
     authorize: Callable[[str], None]

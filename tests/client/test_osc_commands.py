@@ -19,7 +19,7 @@ from placement.client.osc.plans import CreatePlan
 from placement.client.osc.providers import CheckResourceProviderDrain
 from placement.client.osc.survival import ShowPlacementSurvival
 from placement.client.plans import NoPlanFound, PlanFailed, PlansClient
-from placement.plans.schemas import LARGEST_COST
+from placement.extensions.plans.schemas import LARGEST_COST
 from tests.client.conftest import serving
 from tests.support.service import running
 from tests.support.world import World, new_uuid

@@ -14,10 +14,10 @@ from playwright.sync_api import Browser
 from sqlalchemy import text
 
 from docs._tools import api_examples, api_fields, api_story, live_pages
+from docs._tools.url_page import CLAIMS, ROUTES
 from placement.cmd import manage
 from placement.db import invariants, schema, standard_names
 from placement.db.database import Database
-from placement.routes import CLAIMS, ROUTES
 from tests.support.affected import SECONDS
 from tests.support.commands import forked_for_shells
 from tests.support.databases import KINDS, opened, scratch_database

@@ -12,7 +12,7 @@ from tests.support.processes import lacking, ran, require_program
 from tests.support.service import running
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "placement" / "explorer"
+PAGE = HERE.parents[1] / "placement" / "extensions" / "explorer" / "page"
 TOOLS = HERE / "node_modules" / ".bin"
 LONGEST = 400
 OPEN = {"insight__enabled": True, "insight__public": ["explorer"]}

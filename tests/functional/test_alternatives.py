@@ -7,10 +7,10 @@ from urllib.parse import quote
 import pytest
 import webob
 
-from placement.claims import service as claims_service
-from placement.claims import shortcuts, writing
 from placement.db import invariants
 from placement.db.coexistence import state
+from placement.extensions.claims import service as claims_service
+from placement.extensions.claims import shortcuts, writing
 from tests.functional.test_claims import claim, place, roots
 from tests.support.databases import KINDS
 from tests.support.service import Service, running

@@ -8,9 +8,9 @@ import pytest
 import webob
 from prometheus_client.parser import text_string_to_metric_families
 
-from placement.claims import service as service_of_claims
-from placement.claims import shortcuts, writing
-from placement.claims.orders import Claim, Granted, Order
+from placement.extensions.claims import service as service_of_claims
+from placement.extensions.claims import shortcuts, writing
+from placement.extensions.claims.orders import Claim, Granted, Order
 from placement.objects.picture import Picture
 from placement.placing.remedies import RelaxableRequest
 from placement.search.request import CandidateRequest, Group

@@ -14,9 +14,9 @@ from sqlalchemy import delete, select, update
 from placement.db import change_rows, cloud_rows, invariants, models, scrub
 from placement.db.coexistence import takeover
 from placement.db.database import Transaction
-from placement.insight import lookout
-from placement.insight.feed import Token, find_token
-from placement.insight.lookout import Lookout
+from placement.extensions.feed import lookout
+from placement.extensions.feed.feed import Token, find_token
+from placement.extensions.feed.lookout import Lookout
 from placement.objects.scrubber import Scrubber
 from tests.functional.test_scrub import forget, go_round
 from tests.functional.test_trees import CELL, HOST, OTHER, SERVER, VOLUME, claim, links, stock

@@ -13,11 +13,11 @@ import webob
 from sqlalchemy import select
 
 from placement import errors
-from placement.claims import choices, shortcuts, writing
-from placement.claims import service as claims_service
-from placement.db import cloud_rows, group_rows, invariants, models
+from placement.db import cloud_rows, invariants, models
 from placement.db.coexistence import state
 from placement.db.database import Database
+from placement.extensions.claims import choices, group_rows, shortcuts, writing
+from placement.extensions.claims import service as claims_service
 from placement.objects import holds
 from placement.web import search_bounds
 from tests.support.clock import let_holds_end

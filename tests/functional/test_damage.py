@@ -18,22 +18,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
+from docs._tools.url_page import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.cmd import audit
-from placement.db import (
-    capacity_rows,
-    change_rows,
-    invariants,
-    models,
-    online_migrations,
-    scrub_rows,
-    writes,
-)
+from placement.db import change_rows, invariants, models, online_migrations, scrub_rows, writes
 from placement.db.change import Change
 from placement.db.coexistence import state, takeover
 from placement.db.database import Access, Database, Transaction
 from placement.db.transport import Message
+from placement.extensions.questions import capacity_rows
 from placement.objects.replacement import ConsumerChange
-from placement.routes import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from tests.support import bodies
 from tests.support.client import VERSION, Answer
 from tests.support.clock import let_holds_end

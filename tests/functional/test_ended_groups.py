@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import delete, exc, select
 
 from placement import errors
-from placement.claims import service as claims_service
-from placement.db import group_rows, invariants, models, scrub
-from placement.objects import groups
+from placement.db import broken_groups, invariants, models, scrub
+from placement.extensions.claims import group_rows, groups
+from placement.extensions.claims import service as claims_service
 from tests.functional.test_claims import claim, place
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
@@ -226,7 +226,7 @@ def test_a_group_that_is_removed_after_the_choice_begins_again(
 
     def overtaken(*args: Any) -> Any:
         service.db.write(
-            lambda tx: group_rows.remove_without_members(tx, tx.column(select(table.c.id)))
+            lambda tx: broken_groups.remove_without_members(tx, tx.column(select(table.c.id)))
         )
         return write(*args)
 

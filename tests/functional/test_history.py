@@ -11,9 +11,10 @@ from sqlalchemy import delete, func, select, update
 
 from placement import authorship
 from placement.authorship import Author
-from placement.db import history_rows, invariants, models, scrub
-from placement.objects import scrubber, trimmer
-from placement.objects.trimmer import Trimmer
+from placement.db import invariants, models, scrub
+from placement.extensions.history import history_rows, trimmer
+from placement.extensions.history.trimmer import Trimmer
+from placement.objects import scrubber
 from tests.functional.test_claims import claim
 from tests.proofs.replay.ledger import require_whole
 from tests.support.bodies import entry

@@ -15,10 +15,10 @@ import webob
 from sqlalchemy import Connection, Table, select, update
 
 from placement import errors
-from placement.claims import shortcuts
 from placement.db import invariants, models
 from placement.db.database import Database, Transaction
 from placement.db.transport import Message
+from placement.extensions.claims import shortcuts
 from placement.objects import holds
 from tests.functional.test_claims import claim, let_holds_end, place
 from tests.support import bodies

@@ -9,12 +9,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import exc, text
 
+from docs._tools.url_page import INSIGHT, ROUTES
 from placement import errors, telemetry
 from placement.db import consumer_rows, schema
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.engine import make_engine
-from placement.insight.kept_figures import KeptFigures
-from placement.routes import INSIGHT, ROUTES
+from placement.extensions.metrics.kept_figures import KeptFigures
 from tests.functional import test_claims as gangs
 from tests.support import bodies, databases
 from tests.support.clock import let_holds_end
@@ -267,7 +267,7 @@ def test_switched_off_nothing_is_there() -> None:
     script = (
         "import sys; from tests.support.service import running\n"
         "with running() as s: s.request('GET', '/resource_providers')\n"
-        "print([n for n in sys.modules if 'prometheus' in n or n == 'placement.insight.metrics'])"
+        "print([n for n in sys.modules if 'prometheus' in n or n == 'placement.extensions.metrics.metrics'])"
     )
     root = Path(__file__).resolve().parents[2]
     done = ran([sys.executable, "-c", script], cwd=root, check=True)

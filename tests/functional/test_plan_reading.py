@@ -9,10 +9,10 @@ from sqlalchemy import delete, or_, update
 
 from placement.db import models, statements
 from placement.db.database import Transaction
-from placement.insight import affected
-from placement.insight.survival import survival
+from placement.extensions.plans import ledger
+from placement.extensions.questions import affected
+from placement.extensions.questions.survival import survival
 from placement.objects.picture import Picture
-from placement.plans import ledger
 from placement.search.work import Work
 from tests.support.databases import KINDS
 from tests.support.recorder import recorded
@@ -69,7 +69,7 @@ def pooled(service: Service) -> Pooled:
 
 def read_few_at_once(monkeypatch: pytest.MonkeyPatch, consumers: int) -> None:
     """Let each tree cost a statement of its own, and what so many consumers have elsewhere one."""
-    monkeypatch.setattr("placement.insight.survival.MOST", 1)
+    monkeypatch.setattr("placement.extensions.questions.survival.MOST", 1)
     monkeypatch.setattr(ledger, "MOST_PROVIDERS", 1)
     monkeypatch.setattr(ledger, "MOST", consumers)
     monkeypatch.setattr(affected, "batches", partial(statements.batches, most=consumers))

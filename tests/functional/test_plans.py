@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import webob
 
-from placement.claims import writing
 from placement.db import invariants
-from placement.placing.planning import walk
-from placement.placing.planning.plan import WHOLE, make_plan
-from placement.plans import ledger
-from placement.plans import service as plans_service
+from placement.extensions.claims import writing
+from placement.extensions.plans import ledger
+from placement.extensions.plans import service as plans_service
+from placement.extensions.plans.planning import walk
+from placement.extensions.plans.planning.plan import WHOLE, make_plan
 from placement.search.cloud import Cloud
 from placement.search.records import CloudRows
 from placement.web import search_bounds

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from placement.claims import handlers as claims_handlers
+from placement.extensions.claims import handlers as claims_handlers
 from placement.handlers import candidate_answer, candidate_query
 from placement.objects import allocation_candidate
 from placement.search.candidate import SearchResult

@@ -17,8 +17,8 @@ from sqlalchemy import insert, select, update
 
 from placement.cmd import capacity_record
 from placement.db import models
-from placement.db.capacity_rows import DAY_MS, CapacityRecord
-from placement.insight.capacity_records import draw_forecast
+from placement.extensions.questions.capacity_records import draw_forecast
+from placement.extensions.questions.capacity_rows import DAY_MS, CapacityRecord
 from tests.search import worlds
 from tests.support import databases
 from tests.support.service import Service, running

@@ -11,7 +11,8 @@ from wsgiref.validate import validator
 
 import pytest
 
-from placement.routes import EXPLORER, INSIGHT, PROVIDER, ROUTES
+from docs._tools.url_page import EXPLORER, INSIGHT, ROUTES
+from placement.routes import PROVIDER
 from placement.web.dispatch import Actions
 from tests.support import bodies
 from tests.support.client import Answer, Client

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placement.insight import affected
+from placement.extensions.questions import affected
 from tests.functional.test_claims import claim, place
 from tests.search import shared_worlds, worlds
 from tests.search.shared_worlds import SharedWorld, draw_shared_world

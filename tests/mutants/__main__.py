@@ -81,14 +81,14 @@ TESTS = {
         "tests/functional/test_group_drains.py",
         "tests/property/test_claims_model.py",
     ),
-    "placement/insight": (
+    "placement/extensions/questions": (
         "tests/functional/test_what_if.py",
         "tests/functional/test_group_drains.py",
         "tests/functional/test_shapes.py",
         "tests/functional/test_survival.py",
         "tests/property/test_claims_model.py",
     ),
-    "placement/claims": (
+    "placement/extensions/claims": (
         "tests/functional/test_claims.py",
         "tests/functional/test_holds.py",
         "tests/unit/test_together.py",
@@ -100,7 +100,10 @@ TESTS = {
         "tests/property/test_claims_model.py",
         "tests/proofs/promise/test_interleavings.py",
     ),
-    "placement/plans": (
+    "placement/extensions/plans": (
+        "tests/search/test_plans.py",
+        "tests/search/test_gate.py",
+        "tests/search/test_plan_rules.py",
         "tests/functional/test_plans.py",
         "tests/functional/test_gabbi.py",
         "tests/client/test_plans.py",

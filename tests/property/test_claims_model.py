@@ -21,10 +21,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from placement.claims import choices, shortcuts
 from placement.db import invariants, scrub
 from placement.db.database import Database
-from placement.objects import groups
+from placement.extensions.claims import choices, groups, shortcuts
 from tests.property.claims_model import Claims
 from tests.property.claims_orders import Claim, NotAllowed, Order, milliseconds, require, subsets
 from tests.property.claims_rows import add_record, body_of, candidates_of, rows_of, stored

@@ -16,13 +16,16 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from placement import schemas
+from placement import extensions, schemas
 from placement.schemas.windows import Windows
 from placement.web.judge import Judges
 from placement.web.validation import UNIQUE, Schema
 from tests.property import test_http_fuzz as vocabulary
 from tests.support.effort import LONG, examples
 from tests.unit.web.test_large_bodies import WRONG
+
+WITHOUT_SCHEMAS = ("explorer", "metrics")
+"""Extensions whose requests have no body and no parameters."""
 
 
 class Suspicious(Judges):
@@ -60,7 +63,9 @@ def assert_judged_alike(schema: Schema, instance: Any, name: str = "") -> None:
 def every_schema() -> dict[str, Schema]:
     found = {}
     modules = [f"placement.schemas.{each.name}" for each in pkgutil.iter_modules(schemas.__path__)]
-    for module_name in [*modules, "placement.insight.schemas", "placement.claims.schemas"]:
+    names = (each.name for each in pkgutil.iter_modules(extensions.__path__))
+    modules += [f"placement.extensions.{name}.schemas" for name in names if name not in WITHOUT_SCHEMAS]
+    for module_name in modules:
         module = importlib.import_module(module_name)
         for name, value in vars(module).items():
             if isinstance(value, Schema):

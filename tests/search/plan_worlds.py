@@ -12,9 +12,17 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
+from placement.extensions.plans.planning.values import (
+    Costs,
+    Empty,
+    Fit,
+    Goal,
+    Keep,
+    Limits,
+    Occupant,
+)
 from placement.inventory_record import InventoryRecord
 from placement.placing.members import Members
-from placement.placing.planning.values import Costs, Empty, Fit, Goal, Keep, Limits, Occupant
 from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.group_rules import GroupRule
 from placement.search.records import ProviderRecord, UsedInventory

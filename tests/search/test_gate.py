@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
+from placement.extensions.plans.planning import gate
+from placement.extensions.plans.planning.scene import Scene, Share
+from placement.extensions.plans.planning.state import State
+from placement.extensions.plans.planning.values import Costs, Limits, Occupant
 from placement.placing.members import Members
-from placement.placing.planning import gate
-from placement.placing.planning.scene import Scene, Share
-from placement.placing.planning.state import State
-from placement.placing.planning.values import Costs, Limits, Occupant
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 from tests.search import builders

@@ -5,7 +5,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from placement.db.group_rows import MemberRow
+from placement.extensions.claims.group_rows import MemberRow
 from placement.placing.members import AmountsByIndex, Members
 from placement.placing.mover import KeptOut, Leaving, MovedTo, Mover, Stayed
 from placement.search.cloud import Cloud

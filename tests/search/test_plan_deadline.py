@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from placement.placing.members import Members
-from placement.placing.planning import solver
-from placement.placing.planning.counted import Counted, End
-from placement.placing.planning.plan import make_plan
-from placement.placing.planning.scene import Scene
-from placement.placing.planning.solver import load_solver
-from placement.placing.planning.values import (
+from placement.extensions.plans.planning import solver
+from placement.extensions.plans.planning.counted import Counted, End
+from placement.extensions.plans.planning.plan import make_plan
+from placement.extensions.plans.planning.scene import Scene
+from placement.extensions.plans.planning.solver import load_solver
+from placement.extensions.plans.planning.values import (
     Costs,
     Empty,
     Fit,
@@ -26,7 +25,8 @@ from placement.placing.planning.values import (
     Limits,
     Occupant,
 )
-from placement.plans.schemas import MOST_DOMAINS, MOST_GROUPS, MOST_TIMES
+from placement.extensions.plans.schemas import MOST_DOMAINS, MOST_GROUPS, MOST_TIMES
+from placement.placing.members import Members
 from placement.search.cloud import Cloud
 from placement.search.group_rules import GroupRule
 from placement.search.request import CandidateRequest

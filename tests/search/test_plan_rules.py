@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from placement.placing.members import Members
-from placement.placing.planning import plan as planning
-from placement.placing.planning import solver
-from placement.placing.planning.departures import Departures
-from placement.placing.planning.plan import make_plan
-from placement.placing.planning.state import State
-from placement.placing.planning.values import (
+from placement.extensions.plans.ledger import Resident
+from placement.extensions.plans.planning import plan as planning
+from placement.extensions.plans.planning import solver
+from placement.extensions.plans.planning.departures import Departures
+from placement.extensions.plans.planning.plan import make_plan
+from placement.extensions.plans.planning.state import State
+from placement.extensions.plans.planning.values import (
     Costs,
     Empty,
     Fit,
@@ -23,10 +23,10 @@ from placement.placing.planning.values import (
     Occupant,
     Plan,
 )
+from placement.extensions.plans.steps import show_steps
+from placement.extensions.plans.wanted import MoveShown, Ownership
+from placement.placing.members import Members
 from placement.placing.wishes import ChosenPlace
-from placement.plans.ledger import Resident
-from placement.plans.steps import show_steps
-from placement.plans.wanted import MoveShown, Ownership
 from placement.search.group_rules import GroupRule
 from placement.search.request import CandidateRequest
 from placement.search.work import Work

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from placement.placing.planning import plan, solver
-from placement.placing.planning.plan import make_plan
-from placement.placing.planning.values import MoveStep, NoPlan, Plan
+from placement.extensions.plans.planning import plan, solver
+from placement.extensions.plans.planning.plan import make_plan
+from placement.extensions.plans.planning.values import MoveStep, NoPlan, Plan
 from placement.search.work import Work
 from tests.search.plan_worlds import (
     TooMany,

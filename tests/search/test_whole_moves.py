@@ -4,10 +4,10 @@ from collections import Counter
 from itertools import combinations
 from random import Random
 
+from placement.extensions.plans.planning.plan import make_plan
+from placement.extensions.plans.planning.values import Costs, Empty, Limits, Occupant, Plan
 from placement.placing.members import Members
 from placement.placing.mover import Leaving, MovedTo, Mover
-from placement.placing.planning.plan import make_plan
-from placement.placing.planning.values import Costs, Empty, Limits, Occupant, Plan
 from placement.placing.reach import KeptParts, PartMove, Reach
 from placement.search.work import Work
 from tests.search import shared_worlds

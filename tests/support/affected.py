@@ -19,8 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = "tests/seconds.json"
 """What the last full run took, and of which commit it was."""
 
-EXTENSIONS = ("claims", "client", "cmd", "explorer", "insight", "placing", "plans")
+BESIDE_CORE = ("client", "cmd", "extensions", "placing")
 """The packages that the core can do without. A change of any other reaches everything."""
+
+LISTED = ("__init__.py", "options.py", "rules.py", "figures.py", "watchers.py")
+"""Files of an extension that the core finds by their names."""
 
 TOPS = ("cmd", "deploy", "direct", "profiling", "routes", "tests", "wsgi")
 """Where the packages are put together: a change of what they import does not reach those who import them."""
@@ -183,13 +186,15 @@ class Tree:
 
     def _by_package(self, path: str, package: str) -> set[str] | str:
         """The tests that import what imports the file, send its URLs, or stand beside it in the map."""
-        if package not in EXTENSIONS:
+        if package not in BESIDE_CORE:
             return f"{path} is of the core"
         if not (self._root / path).exists():
             return f"{path} is gone"
+        if package == "extensions" and Path(path).name in LISTED:
+            return f"{path} is read by the core"
         users = self._users(path)
         for each in sorted(users):
-            if each.startswith("placement/") and _package(each) not in (*EXTENSIONS, *TOPS):
+            if each.startswith("placement/") and _package(each) not in (*BESIDE_CORE, *TOPS):
                 return f"{path} reaches the core by {each}"
         askers = self._importers(self._naming(self._urls(users), ASKING))
         starters = self._importers(self._naming(self._programs(users)))
@@ -263,13 +268,15 @@ class Tree:
 
     def _urls(self, users: set[str]) -> str:
         """Return what finds the URLs that lead to these files."""
-        page = self._python["placement/routes.py"]
         urls = [
             url
-            for url, package in re.findall(r'^ +"(/-/[a-z-]+).*: \w+\((\w+)\.', page, re.M)
-            if f"placement/{package}/handlers.py" in users
+            for path, page in self._python.items()
+            if path.startswith("placement/extensions/") and path.endswith("/routes.py")
+            if str(Path(path).with_name("handlers.py")) in users
+            for url in re.findall(r'^ +"(/-/[a-z-]+)', page, re.M)
         ]
-        urls += ["/-/explorer"] if any(_package(each) == "explorer" for each in users) else []
+        page = "placement/extensions/explorer/"
+        urls += ["/-/explorer"] if any(each.startswith(page) for each in users) else []
         # The client knows the groups' paths by their beginning, and asks for none there.
         return rf"(?:{'|'.join(urls)})(?!/\"\n)" if urls else NOTHING
 

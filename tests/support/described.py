@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from placement import routes
+from docs._tools.url_page import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.web.dispatch import Actions
 
 _DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())["paths"]
@@ -48,11 +48,10 @@ class Described:
 
 
 def _pages() -> Iterator[tuple[str, str, Actions]]:
-    for name, page in vars(routes).items():
-        if name.isupper() and isinstance(page, dict):
-            for template, methods in page.items():
-                for method, actions in methods.items():
-                    yield template, method, actions
+    for page in (ROUTES, INSIGHT, CLAIMS, EXPLORER):
+        for template, methods in page.items():
+            for method, actions in methods.items():
+                yield template, method, actions
 
 
 def _described(template: str, method: str, actions: Actions) -> Described:

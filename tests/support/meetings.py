@@ -1,4 +1,4 @@
-"""Where claims meet that arrive at one process at the same time (placement/claims/together.py)."""
+"""Where claims meet that arrive at one process at the same time (placement/extensions/claims/together.py)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from placement.claims import shortcuts, together, writing
+from placement.extensions.claims import shortcuts, together, writing
 from tests.support.processes import PATIENCE, wait_until
 
 T = TypeVar("T")

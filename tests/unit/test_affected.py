@@ -34,7 +34,7 @@ def reached_by(tree: Tree, path: str) -> set[str]:
         "placement/wsgi/api.py",
         "placement/routes.py",
         "placement/newpackage/module.py",
-        "placement/claims/not_there_any_more.py",
+        "placement/extensions/claims/not_there_any_more.py",
         "placement/placing/choose.py",
         "setup.cfg",
         ".ci/run",
@@ -58,46 +58,46 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
     ("path", "tried", "not_tried"),
     [
         (
-            "placement/plans/service.py",
+            "placement/extensions/plans/service.py",
             # Its own suites, its URL in YAML, and proofs that play its requests.
             "functional/test_plans functional/test_gabbi explorer/test_plan proofs/plans/test_carried_out"
             " proofs/promise/test_errors proofs/promise/test_interleavings",
             "property/test_ledger_model proofs/galera/test_races operations/deploy/test_reload",
         ),
         (
-            "placement/claims/writing.py",
+            "placement/extensions/claims/writing.py",
             "functional/test_claims functional/test_plans property/test_claims_model"
             " proofs/races/test_gang_races proofs/histories/test_histories proofs/faults/test_campaign"
             " proofs/replay/test_replay",
             "client/test_flush search/test_packing operations/ops/test_schema_history unit/web/test_request",
         ),
         (
-            "placement/placing/planning/walk.py",
+            "placement/extensions/plans/planning/walk.py",
             "search/test_plans functional/test_plans unit/test_solver proofs/promise/test_errors",
             "search/test_choose property/test_claims_model",
         ),
         (
-            "placement/insight/what_if.py",
+            "placement/extensions/questions/what_if.py",
             "functional/test_what_if client/test_drain_check explorer/test_capacity property/test_bounds",
             "search/test_scale db/test_isolation proofs/faults/test_frozen",
         ),
         # Asked through the client library, the commands of openstack and the examples.
         (
-            "placement/claims/service.py",
+            "placement/extensions/claims/service.py",
             "client/test_claims client/test_examples operations/e2e/test_insight_cli",
             "client/test_flush functional/test_cloud_memory",
         ),
         (
-            "placement/plans/handlers.py",
+            "placement/extensions/plans/handlers.py",
             "client/test_plans operations/e2e/test_plan_run",
             "client/test_flush client/test_history_client",
         ),
         (
-            "placement/insight/history.py",
+            "placement/extensions/history/history.py",
             "client/test_history_client functional/test_history",
             "search/test_scale",
         ),
-        ("placement/insight/lookout.py", "client/test_mirror", "client/test_flush"),
+        ("placement/extensions/feed/lookout.py", "client/test_mirror", "client/test_flush"),
         # Started as a program.
         (
             "placement/client/comparison/survey.py",
@@ -121,14 +121,14 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
             "client/test_unanswered unit/web/test_error_responses",
             "property/test_schemas_agree client/test_flush",
         ),
-        ("placement/explorer/parts/funnel.js", "unit/test_candidate_filters", "search/test_scale"),
+        ("placement/extensions/explorer/page/parts/funnel.js", "unit/test_candidate_filters", "search/test_scale"),
         (
             "placement/client/report.py",
             "client/test_flush client/test_tree_command proofs/races/test_reshape_races",
             "functional/test_claims explorer/test_search proofs/promise/test_errors",
         ),
         (
-            "placement/explorer/views/plan.js",
+            "placement/extensions/explorer/page/views/plan.js",
             "explorer/test_plan explorer/test_access operations/ops/test_config_check",
             "functional/test_plans client/test_plans",
         ),
@@ -198,7 +198,7 @@ def test_a_change_reaches_what_meets_it_and_no_more(
     assert {each for each in named if each in found} == {each for each in named if named[each]}
 
 
-@pytest.mark.parametrize("package", affected.EXTENSIONS)
+@pytest.mark.parametrize("package", affected.BESIDE_CORE)
 def test_each_extension_reaches_the_rows_of_its_modules(tree: Tree, package: str) -> None:
     """Whatever the map of tests says holds a module is tried after a change of it."""
     for path in (affected.ROOT / "placement" / package).rglob("*.py"):

@@ -13,7 +13,7 @@ from placement.search.request import CandidateRequest, Group
 from placement.search.tally import Reason, Stop
 from placement.web.microversion import MAXIMUM
 
-EXPLORER = Path(placement.__file__).parent / "explorer"
+EXPLORER = Path(placement.__file__).parent / "extensions" / "explorer" / "page"
 OTHER_STEPS = {
     Reason.AVOIDED,
     Reason.CAPACITY,

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docs._tools.url_page import CLAIMS, INSIGHT, ROUTES
 from placement import policies, routes
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Dispatcher
@@ -75,7 +76,7 @@ def _fits(template: str, path: str) -> bool:
 def test_everything_but_the_root_is_guarded_by_a_declared_rule() -> None:
     declared = {rule.name for rule in policies.list_rules()}
     used = set()
-    for path, methods in (routes.ROUTES | routes.INSIGHT | routes.CLAIMS).items():
+    for path, methods in (ROUTES | INSIGHT | CLAIMS).items():
         for action in [action for actions in methods.values() for action in actions]:
             if path in ("", "/"):
                 assert action.rule is None
@@ -95,7 +96,7 @@ def test_documented_operations_are_those_of_the_url_map() -> None:
     }
     mapped = {
         (method, path.replace(":.+}", "}"), f"placement:{action.rule}")
-        for path, methods in (routes.ROUTES | routes.INSIGHT | routes.CLAIMS).items()
+        for path, methods in (ROUTES | INSIGHT | CLAIMS).items()
         for method, actions in methods.items()
         for action in actions
         if action.rule

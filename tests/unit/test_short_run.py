@@ -141,7 +141,7 @@ def test_what_starts_servers_has_all_of_them_tried_and_a_page_its_story(
         ".ci/install",
     ):
         assert drawn_by(1, path).server == ""
-    assert drawn_by(1, "placement/plans/service.py").server
+    assert drawn_by(1, "placement/extensions/plans/service.py").server
     assert {STORY[0]} < {*drawn_by(1, f"docs/{STORY[2]}").stories}
     assert "../README.rst" in drawn_by(1, "README.rst").stories
     assert len(drawn_by(1, "docs/_tools/live_pages.py").stories) == len(STORIES)

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from placement.placing.planning import solver
+from placement.extensions.plans.planning import solver
 
 
 @pytest.fixture(autouse=True)

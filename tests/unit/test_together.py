@@ -1,4 +1,4 @@
-"""What waits is answered together, and nothing waits for long (placement.claims.together)."""
+"""What waits is answered together, and nothing waits for long (placement.extensions.claims.together)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from placement import errors
-from placement.claims import together
-from placement.claims.together import Together
+from placement.extensions.claims import together
+from placement.extensions.claims.together import Together
 from tests.support.processes import PATIENCE, wait_until
 
 HANGS_S = 30.0 * PATIENCE

@@ -277,7 +277,7 @@ def decisions(decide: Decision) -> dict[tuple[str, int, int], bool]:
     """Return whether each rule admits each caller to each target."""
     return {
         (rule, who, what): decide(rule, caller, target)
-        for rule in policies.GUARDED
+        for rule in policies.find_guarded()
         for who, caller in enumerate(CALLERS)
         for what, target in enumerate(TARGETS)
     }

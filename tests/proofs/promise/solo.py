@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import webob
 
-from placement.claims import service, shortcuts, together
 from placement.db import models
-from placement.objects import groups, holds, picture
-from placement.plans import holding
-from placement.plans import service as plans_service
+from placement.extensions.claims import groups, service, shortcuts, together
+from placement.extensions.plans import holding
+from placement.extensions.plans import service as plans_service
+from placement.objects import holds, picture
 from tests.proofs.promise.scenes import Scene
 from tests.proofs.promise.stage import Order, Rows, Stage
 from tests.support.meetings import waiting

@@ -24,10 +24,9 @@ from typing import Any
 import pytest
 from sqlalchemy import or_, select, update
 
-from placement.claims import shortcuts
 from placement.db import models, provider_rows
-from placement.objects import groups
-from placement.plans import holding
+from placement.extensions.claims import groups, shortcuts
+from placement.extensions.plans import holding
 from tests.proofs.promise.claim_scenes import PAIRS_OF_CLAIMS, TRIPLES_OF_CLAIMS
 from tests.proofs.promise.scenes import ANN, FREE, HOST, PAIRS, TRIPLES, Scene, claim, take_turns
 from tests.proofs.promise.scheduler import (

@@ -11,9 +11,10 @@ from typing import cast
 import pytest
 from sqlalchemy import update
 
+from docs._tools.url_page import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.db import models
-from placement.insight import handlers as insight
-from placement.routes import CLAIMS, EXPLORER, INSIGHT, PROVIDER, ROUTES
+from placement.extensions.metrics import handlers as metrics
+from placement.routes import PROVIDER
 from placement.web.authorization import Authorizer
 from placement.web.dispatch import Dispatcher, Handler
 from tests.proofs.promise.claim_scenes import HELD_IN_GROUP, LOOKS, REQUESTS_OF_CLAIMS, ask
@@ -26,7 +27,7 @@ from tests.support.service import Service, running
 PAGE = ROUTES | INSIGHT | CLAIMS | EXPLORER
 DISPATCHER = Dispatcher(cast(Authorizer, None), PAGE)
 
-ALSO_LOOKS = {insight.show_metrics}
+ALSO_LOOKS = {metrics.show_metrics}
 """Metrics look for room too, and remove what is over by the same transaction. They are no scene, because
 their figures are kept for a while: whether a scrape sends anything depends on the clock."""
 

@@ -13,9 +13,9 @@ from functools import partial
 import pytest
 from sqlalchemy import func, select
 
-from placement.claims import shortcuts
 from placement.db import models, scrub
-from placement.objects import groups, picture
+from placement.extensions.claims import groups, shortcuts
+from placement.objects import picture
 from tests.proofs.promise.claim_scenes import REQUESTS_OF_CLAIMS
 from tests.proofs.promise.scenes import REQUESTS, Scene
 from tests.proofs.promise.scheduler import interleavings

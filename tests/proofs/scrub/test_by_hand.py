@@ -30,7 +30,10 @@ from tests.support.databases import MAIN_ROUTES
 from tests.support.effort import LONG, drawn_by_run, in_one_process
 from tests.support.service import Service
 
-COUNTED = (*(f"placement_{figure.name}" for figure in telemetry.FIGURES), "placement_capacity_age_seconds")
+COUNTED = (
+    *(f"placement_{figure.name}" for figure in telemetry.list_figures()),
+    "placement_capacity_age_seconds",
+)
 """Figures of a process and not of the database."""
 
 ALL = [

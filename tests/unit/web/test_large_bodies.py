@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from placement.errors import MalformedRequest
-from placement.insight import schemas as insight
+from placement.extensions.questions import schemas as insight
 from placement.schemas import allocation, resource_provider
 from placement.web.request import LARGE_BYTES, Request
 from placement.web.validation import Schema

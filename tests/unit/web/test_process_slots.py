@@ -9,7 +9,7 @@ import prometheus_client
 import pytest
 from prometheus_client import multiprocess
 
-from placement.insight.metrics import Metrics, ProcessSlots
+from placement.extensions.metrics.metrics import Metrics, ProcessSlots
 
 
 def in_child(work: Callable[[], int]) -> int:

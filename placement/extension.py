@@ -1,0 +1,95 @@
+"""What an extension is to the application (:doc:`/maintainers/add-an-extension`)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from oslo_config import cfg
+
+from placement import installed
+from placement.db.database import Database
+from placement.objects.picture import Picture
+from placement.telemetry import Trace
+from placement.web.dispatch import Actions
+from placement.web.observation import Watcher as RequestWatcher
+
+Routes = Mapping[str, dict[str, Actions]]
+
+
+class Chore(NamedTuple):
+    """Work that requests take along after their answers (:mod:`placement.web.after_answer`)."""
+
+    is_due: Callable[[], bool]
+    go_on: Callable[[], object]
+    deed: str
+
+
+@dataclass
+class Service:
+    """One application while it is put together.
+
+    :param written: method and template of the routes whose requests write.
+    """
+
+    conf: cfg.ConfigOpts
+    database: Database
+    picture: Picture
+    written: Sequence[tuple[str, str]]
+    request_watchers: list[RequestWatcher] = field(default_factory=list)
+    """Called with each request that has ended."""
+    work_watchers: list[Callable[[Trace], None]] = field(default_factory=list)
+    """Called with the trace of each piece of work that no client has asked for."""
+    _begun: dict[str, Any] = field(default_factory=dict)
+
+    def begin(self, name: str) -> Any:
+        """Return what an extension has begun for this application; it begins when it is first asked for.
+
+        Extensions that need one another say so by this call.
+        """
+        if name not in self._begun:
+            self._begun[name] = find_extensions()[name].begin(self)
+        return self._begun[name]
+
+
+def is_insight_on(conf: cfg.ConfigOpts) -> bool:
+    """Tell whether anything is served under ``/-/``."""
+    return bool(conf.insight.enabled)
+
+
+def _begin_nothing(_service: Service) -> None:
+    """Make nothing for an application."""
+
+
+def _list_no_chores(_conf: cfg.ConfigOpts, _database: Database) -> Iterable[Chore]:
+    """Do nothing after answers."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """The value ``EXTENSION`` in ``extension.py`` of a package of :mod:`placement.extensions`.
+
+    :param routes: its part of the URL page.
+    :param writes: requests to its routes that are no GET write allocations: metrics show them from the start.
+    :param is_on: whether the routes are served, and the extension begins.
+    :param begin: makes once for each application what handlers find as ``request.begun[name]``.
+    :param list_chores: the work after answers; asked whether or not the extension is on.
+    """
+
+    routes: Routes
+    writes: bool = False
+    is_on: Callable[[cfg.ConfigOpts], bool] = is_insight_on
+    begin: Callable[[Service], Any] = _begin_nothing
+    list_chores: Callable[[cfg.ConfigOpts, Database], Iterable[Chore]] = _list_no_chores
+
+
+def find_extensions() -> dict[str, Extension]:
+    """Return the extensions by name."""
+    found = installed.find_modules("extension").items()
+    return {name: module.EXTENSION for name, module in found}
+
+
+def watch_writes(conf: cfg.ConfigOpts, database: Database) -> None:
+    """Install the watchers of writes that ``conf`` asks for."""
+    modules = installed.find_modules("watchers").values()
+    database.watchers = tuple(each for module in modules for each in module.list_watchers(conf))

@@ -1,0 +1,227 @@
+"""Places that are chosen for an order on a cloud, with all that the choice depends on."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from placement.db.change_rows import Changed, Log
+from placement.extensions.claims.orders import Order
+from placement.extensions.claims.premises import FoundGroup, Premises
+from placement.objects.picture import Look
+from placement.placing.alternatives import Positions, choose_first, list_serving, require_names
+from placement.placing.choose import choose
+from placement.placing.wishes import ChosenPlace, GroupState, NoPlace, Wish
+from placement.search.cloud import Cloud
+from placement.search.group_rules import GroupRule
+from placement.search.index_set import Indexes
+from placement.search.work import Work
+
+# The source is the system's: forked workers would share the state of any other, and choose the same hosts.
+DRAW = random.SystemRandom()
+
+
+class Assigned(NamedTuple):
+    """The place of a consumer: resources by provider, providers by request group, the root of its tree."""
+
+    consumer_uuid: str
+    allocations: Mapping[str, Mapping[str, int]]
+    mappings: Mapping[str, Sequence[str]]
+    root_provider_uuid: str
+
+
+class SteadyPart(NamedTuple):
+    """The part of a provider that claims do not change. ``parent`` and ``root`` are ids."""
+
+    parent: int | None
+    root: int
+    traits: frozenset[str]
+    aggregates: frozenset[str]
+
+    @classmethod
+    def of(cls, cloud: Cloud, index: int) -> "SteadyPart":
+        """Return that of a provider of a cloud."""
+        parent = int(cloud.parents[index])
+        return cls(
+            int(cloud.ids[parent]) if parent >= 0 else None,
+            int(cloud.ids[cloud.roots[index]]),
+            frozenset(cloud.traits[index]),
+            frozenset(cloud.aggregates[index]),
+        )
+
+
+class PassedOver(NamedTuple):
+    """The providers on which the refusal of the queries before the chosen one depends, for a single claim.
+
+    ``serving``: ids of the providers that could serve one of them. ``groups``: as they were found.
+    """
+
+    serving: Indexes
+    groups: Mapping[str, GroupState]
+
+    def may_fit_after(self, changed: Changed) -> bool:
+        """Tell whether one of them may have a candidate, by what has changed since."""
+        # The serving providers are known as long as nothing but inventories and usage has changed, anywhere.
+        return bool(changed.whole) or bool(np.isin(list(changed.stock), self.serving).any())
+
+    def was_of(self, groups: Mapping[str, FoundGroup]) -> bool:
+        """Tell whether the groups are as they were: a member that left may have kept an earlier query out."""
+        # If one leaves after this was read and before the log is, there still was a state in which all holds:
+        # that in which the members were read.
+        return {name: group.state for name, group in groups.items()} == self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Chosen places, and what they depend on when they are written.
+
+    ``trees``: of each place, the uuids of the roots that count for groups. ``rules``: of the groups.
+    ``member_roots``: of the trees of all members that stay. ``begun``: how many groups are new.
+    ``providers``: by id, of all trees that take part, as they were when the log was so. ``revision``: of the
+    one provider, where the choice depends on nothing else; None otherwise. ``positions`` and ``exact``: as of
+    :class:`placement.extensions.claims.orders.Granted`. ``passed_over``: None where nothing has to stay
+    refused.
+    """
+
+    assigned: Sequence[Assigned]
+    trees: Sequence[Sequence[str]]
+    rules: Mapping[str, GroupRule]
+    member_roots: frozenset[str]
+    begun: int
+    providers: Mapping[int, SteadyPart]
+    log: Log
+    revision: int | None
+    positions: Positions | None = None
+    exact: bool = True
+    passed_over: PassedOver | None = None
+
+    @classmethod
+    def of(
+        cls,
+        order: Order,
+        premises: Premises,
+        places: Sequence[ChosenPlace],
+        cloud: Cloud,
+        log: Log,
+        positions: Positions | None = None,
+        exact: bool = True,
+        passed_over: PassedOver | None = None,
+    ) -> "Chosen":
+        """Return the places of a cloud by ids and uuids, which outlast it."""
+        member_roots = frozenset[str]().union(*(group.roots for group in premises.groups.values()))
+        providers = _steady_parts(cloud, places, member_roots)
+        # The revision of that one provider then covers all that the choice depends on: the rest needs no
+        # check under locks.
+        revision = None
+        if len(providers) == 1 and not (order.hold_s or order.has_premises or passed_over):
+            revision = int(cloud.revisions[places[0].root])
+        return cls(
+            [
+                Assigned(
+                    claim.consumer_uuid,
+                    {str(cloud.uuids[index]): held for index, held in place.allocations.items()},
+                    {
+                        suffix: [str(cloud.uuids[index]) for index in indexes]
+                        for suffix, indexes in place.mappings.items()
+                    },
+                    str(cloud.uuids[place.root]),
+                )
+                for claim, place in zip(order.claims, places, strict=True)
+            ],
+            [[str(cloud.uuids[root]) for root in place.trees] for place in places],
+            {name: group.state.rule for name, group in premises.groups.items()},
+            member_roots,
+            sum(group.is_new for group in premises.groups.values()),
+            providers,
+            log,
+            revision,
+            positions,
+            exact,
+            passed_over,
+        )
+
+
+def choose_places(
+    look: Look, order: Order, premises: Premises, work: Work, *, in_one_order: bool = False
+) -> Chosen | NoPlace:
+    """Choose places for all claims of an order on the picture.
+
+    :param in_one_order: see :func:`placement.placing.choose.choose`; no query but the first of each claim is
+        tried.
+    :raises UnknownTraitName, UnknownClassName: as the search does.
+    :raises WorkEnded: the time is over, and of several queries none was granted.
+    """
+    cloud = look.cloud
+    if premises.held:
+        # The consumers may use again what they hold now: they may stay where they are.
+        cloud = cloud.snapshot()
+        for row in premises.held:
+            index = cloud.index_of.get(row.provider_id)
+            if index is not None:
+                cloud.use(index, {row.class_name: -row.used})
+    states = {name: group.state for name, group in premises.groups.items()}
+
+    def place(positions: Positions, work: Work) -> Sequence[ChosenPlace] | NoPlace:
+        # Where there are fewer positions, the first claims have them.
+        wishes = [
+            Wish(claim.options[position].request, claim.groups)
+            for claim, position in zip(order.claims, positions, strict=False)
+        ]
+        return choose(
+            cloud, look.known, wishes, states, order.strategy, work, DRAW, in_one_order=in_one_order
+        )
+
+    first = [0] * len(order.claims)
+    if order.has_alternatives:
+        listed = {id(asked): asked for claim in order.claims for asked in claim.queries}
+        require_names(cloud, look.known, (asked.request for asked in listed.values()))
+    if in_one_order or not order.has_alternatives:
+        places = place(first, work)
+        if isinstance(places, NoPlace):
+            return places
+        return Chosen.of(order, premises, places, cloud, look.log)
+    numbers = [len(claim.options) for claim in order.claims]
+    found = choose_first(place, numbers, _find_twins(order), work)
+    if isinstance(found, NoPlace):
+        return found
+    passed_over = None
+    if len(order.claims) == 1 and found.positions[0]:
+        earlier = order.claims[0].queries[: found.positions[0]]
+        serving = list_serving(cloud, [asked.request for asked in earlier])
+        passed_over = PassedOver(serving, states)
+    return Chosen.of(
+        order, premises, found.places, cloud, look.log, found.positions, found.exact, passed_over
+    )
+
+
+def _find_twins(order: Order) -> list[int | None]:
+    """Return of each claim the last one before it that asks for the same."""
+    last: dict[object, int] = {}
+    twins = []
+    for number, claim in enumerate(order.claims):
+        key = (tuple(map(id, claim.options)), claim.groups)
+        twins.append(last.get(key))
+        last[key] = number
+    return twins
+
+
+def _steady_parts(
+    cloud: Cloud, places: Sequence[ChosenPlace], member_roots: frozenset[str]
+) -> dict[int, SteadyPart]:
+    """Return the providers of all trees that take part.
+
+    Those without allocations count too: a trait of the root, or an aggregate of a sibling, may be what has
+    let a tree in, and where the members of a group are decides who may join them.
+    """
+    indexes = {place.root for place in places}
+    for place in places:
+        indexes.update(place.allocations, *place.mappings.values())
+    indexes.update(cloud.index_of_uuid.get(root, -1) for root in member_roots)
+    roots = {int(cloud.roots[index]) for index in indexes if index >= 0}
+    return {
+        int(cloud.ids[index]): SteadyPart.of(cloud, index)
+        for root in roots
+        for index in cloud.forest.tree(root).tolist()
+    }

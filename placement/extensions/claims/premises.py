@@ -1,0 +1,121 @@
+"""The premises of an order beside the picture, as they are read without locks: holdings and groups."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from placement import errors
+from placement.db import ledger_rows, tree_rows
+from placement.db.database import Access
+from placement.extensions.claims import group_rows
+from placement.extensions.claims.group_rows import GroupRow, MemberRow
+from placement.extensions.claims.groups import aggregates_by_root, rule_of
+from placement.extensions.claims.orders import Order
+from placement.objects import replacement
+from placement.placing.wishes import GroupState
+from placement.search.group_rules import GroupRule, domains_by_member
+
+
+class GroupRuleDiffers(errors.Conflict):
+    """A claim names a group that has another rule."""
+
+    code = "placement.group_rule"
+    reason = "group_rule"
+    of_consumers = True
+    text = "The group {name} exists with another rule: {rule}, at most {at_most} per {level}"
+    name: str
+    rule: str
+    at_most: int
+    level: str
+
+
+class GroupUndefined(errors.BadRequest):
+    """A claim names a group that does not exist, and no rule for it."""
+
+    reason = "unknown_group"
+    about = "name"
+    text = 'The group {name} does not exist: its rule must be given in "groups".'
+    name: str
+
+
+class FoundGroup(NamedTuple):
+    """A group as the claims find it. ``roots``: of the trees of all members that stay.
+
+    ``is_new``: no group of this name is stored.
+    """
+
+    state: GroupState
+    roots: frozenset[str]
+    is_new: bool
+
+
+class Premises(NamedTuple):
+    """The holdings of the consumers of an order, and its groups by name."""
+
+    held: Sequence[tree_rows.HeldBy]
+    groups: Mapping[str, FoundGroup]
+
+
+NO_PREMISES = Premises((), {})
+"""The premises of an order that names no existing consumer and no group."""
+
+
+def read_premises(tx: Access, order: Order) -> Premises:
+    """Read what the consumers hold that are claimed anew, and the members of the groups.
+
+    :raises GroupRuleDiffers: 409
+    :raises GroupUndefined: 400
+    """
+    replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
+    held = tree_rows.allocations_of_all(tx, replaced) if replaced else ()
+    rows = group_rows.of(tx, order.group_names) if order.group_names else {}
+    members = group_rows.read_members(tx, [row.id for row in rows.values()]) if rows else []
+    alive = {member.group_id for member in members}
+    rules = {}
+    for name in order.group_names:
+        row, given = rows.get(name), order.rules.get(name)
+        # A row without members is what is left of a group that has ended: it may begin with another rule.
+        old = rule_of(row) if row is not None and row.id in alive else None
+        if old is not None and given not in (None, old):
+            raise GroupRuleDiffers(name=name, rule=old.rule, at_most=old.at_most, level=old.level)
+        rule = old or given
+        if rule is None:
+            raise GroupUndefined(name=name)
+        rules[name] = rule
+    return Premises(held, find_groups(tx, order, rules, rows, members))
+
+
+def find_groups(
+    tx: Access,
+    order: Order,
+    rules: Mapping[str, GroupRule],
+    rows: Mapping[str, GroupRow],
+    members: Sequence[MemberRow],
+) -> dict[str, FoundGroup]:
+    """Return the groups with those members that are not claimed for now: those leave and may come back."""
+    claimed = {claim.consumer_uuid for claim in order.claims}
+    stay: dict[int, list[MemberRow]] = {}
+    for member in members:
+        if member.consumer_uuid not in claimed:
+            stay.setdefault(member.group_id, []).append(member)
+    aggregates = aggregates_by_root(tx, rules.values())
+    groups = {}
+    for name, rule in rules.items():
+        mine = stay.get(rows[name].id, []) if name in rows else []
+        domains = domains_by_member(rule, mine, aggregates)
+        state = GroupState(rule, list(domains.values()), aggregates)
+        roots = frozenset(member.root_uuid for member in mine)
+        groups[name] = FoundGroup(state, roots, name not in rows)
+    return groups
+
+
+def read_premises_again(tx: Access, order: Order) -> Premises:
+    """Read the same when the order is about to be refused for lack of room.
+
+    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    """
+    # Generations come before room: a claim that is sent again because its answer was lost must not be told
+    # that there is no room, which it has taken itself.
+    changes = [claim.change_to({}) for claim in order.claims]
+    names = {"consumers": [claim.consumer_uuid for claim in order.claims]}
+    replacement.require_generations(changes, ledger_rows.read(tx, names))
+    return read_premises(tx, order)

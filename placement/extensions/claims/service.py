@@ -1,0 +1,136 @@
+"""Claims of many consumers: chosen on the picture, written in one transaction (specification 09).
+
+What is chosen may be out of date when it is written. The transaction checks it under its locks: room and
+units by the inventories, all else by the log of changes, groups by their members. If something does not hold,
+it is chosen again on the refreshed picture, until the deadline.
+"""
+
+import random
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from placement import errors
+from placement.db.database import Database
+from placement.extensions.claims import figures
+from placement.extensions.claims.choices import Chosen, choose_places
+from placement.extensions.claims.orders import Granted, LookAgain, Order, Unplaced
+from placement.extensions.claims.premises import NO_PREMISES, read_premises, read_premises_again
+from placement.extensions.claims.shortcuts import try_quickly
+from placement.extensions.claims.writing import write
+from placement.objects.allocation_candidate import refuse_unknown_names
+from placement.objects.picture import Picture
+from placement.placing.explain import explain_on
+from placement.placing.wishes import NoPlace
+from placement.search.work import Work, WorkEnded
+
+DRAW = random.SystemRandom()
+
+PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
+"""The pause before a further choice, for each choice before it, with full jitter."""
+
+
+class NoCandidate(errors.Conflict):
+    """A claim that could not be placed; nothing was written.
+
+    ``document``: the consumer, whether it is certain that the claims do not fit, and why.
+    """
+
+    code = "placement.no_candidate"
+    reason = "no_candidate"
+    text = "No place was found for consumer {consumer}{beside}. {certainty}"
+    consumer: str
+    beside: str
+    certainty: str
+    document: Mapping[str, Any]
+
+    def more(self) -> Mapping[str, Any]:
+        """Return the claim with its explanation."""
+        return self.document
+
+
+class ClaimsGivenUp(errors.Unavailable):
+    """Others kept taking what was chosen, until the deadline."""
+
+    code = "placement.search_given_up"
+    reason = "claims_given_up"
+    text = "Others kept taking the places that were chosen. Nothing was written; please try again."
+
+
+class ClaimsCutShort(errors.Unavailable):
+    """The deadline came before places for all claims were found, or it was clear that there are none."""
+
+    code = "placement.search_given_up"
+    reason = "search_given_up"
+    text = (
+        "The search for places took too long and was given up; whether all claims fit is not known. Nothing "
+        "was written. Fewer claims in one request, or more of them with equal queries, make it easier."
+    )
+
+
+def place(
+    db: Database, picture: Picture, order: Order, work_factor: int, work: Work
+) -> Granted | Unplaced:
+    """Claim for all consumers, or for none and say why.
+
+    :param work: what choosing and explaining may cost, and the deadline.
+    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :raises GroupRuleDiffers: 409
+    :raises GroupUndefined, UnknownNameInQuery: 400
+    :raises ClaimsGivenUp, ClaimsCutShort: 503
+    """
+    retries = 0
+    answer: Granted | Unplaced | LookAgain = try_quickly(db, picture, order, work)
+    while isinstance(answer, LookAgain):
+        if answer.overtaken:
+            retries += 1
+            if not work.look():
+                raise ClaimsGivenUp
+            # Without a random pause requests that were overtaken together would overtake one another again.
+            time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
+        try:
+            answer = _place_once(db, picture, order, work_factor, work)
+        except WorkEnded:
+            # There was room at the first choice: then others took it, and the time has ended.
+            raise (ClaimsGivenUp if retries else ClaimsCutShort) from None
+    if isinstance(answer, Unplaced):
+        figures.CLAIMS.count("refused", number=len(order.claims))
+    return answer
+
+
+def _place_once(
+    db: Database, picture: Picture, order: Order, work_factor: int, work: Work
+) -> Granted | Unplaced | LookAgain:
+    """Read what it depends on, choose, write.
+
+    :raises WorkEnded: with more time there might be places.
+    """
+    premises = (
+        db.snapshot(lambda tx: read_premises(tx, order)) if order.has_premises else NO_PREMISES
+    )
+    with refuse_unknown_names(), picture.look(order.names) as look:
+        # The other half is for the explanation.
+        with work.part(2) as part:
+            chosen = choose_places(look, order, premises, part)
+        if isinstance(chosen, NoPlace):
+            if chosen.timed_out:
+                # Without a known result there is nothing to explain.
+                raise WorkEnded
+            # Inside the look, since the cloud of the refusal may be that of the picture. On it the claims
+            # before this one have their places: the explanation is of what was left.
+            claim = order.claims[chosen.number]
+            searches, why = work_factor // len(claim.options), []
+            for left, asked in zip(range(len(claim.options), 0, -1), claim.options, strict=True):
+                with work.part(left) as part:
+                    why.append(explain_on(chosen.cloud, look.known, asked, searches, part))
+            avoided = len(look.cloud.list_avoided(order.avoid))
+            refusal = Unplaced(claim, chosen.number, chosen.exact, chosen.kept_out, why, avoided)
+    if isinstance(chosen, Chosen):
+        # The write comes after the look: it may wait for locks, and while a cloud is read each change goes
+        # into a copy of it.
+        return write(db, order, chosen)
+    # The look removes holds that are over, and members of groups with them, which were still among the
+    # premises: nobody is refused for the sake of those.
+    if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.look():
+        return LookAgain(overtaken=False)
+    return refusal

@@ -1,0 +1,1 @@
+"""The web page of the service, and the addresses to which it leads."""

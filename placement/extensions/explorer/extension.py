@@ -1,0 +1,13 @@
+"""The web page."""
+
+from placement.extension import Extension, Service
+from placement.extensions.explorer import links
+from placement.extensions.explorer.routes import ROUTES
+
+
+def _begin(service: Service) -> None:
+    """Refuse to start with templates that lead nowhere."""
+    links.read(service.conf)
+
+
+EXTENSION = Extension(routes=ROUTES, begin=_begin)

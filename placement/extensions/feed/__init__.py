@@ -1,0 +1,1 @@
+"""Which trees have changed since a token."""

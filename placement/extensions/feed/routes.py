@@ -1,0 +1,8 @@
+"""The part of the URL page that the feed has: see :mod:`placement.routes`."""
+
+from placement.extensions.feed import handlers
+from placement.web.dispatch import Actions, shows
+
+ROUTES: dict[str, dict[str, Actions]] = {
+    "/-/changes": {"GET": shows(handlers.list_changes, "insight:changes")},
+}

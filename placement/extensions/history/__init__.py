@@ -1,0 +1,1 @@
+"""Who wrote what, and what was there before."""

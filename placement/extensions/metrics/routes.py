@@ -1,0 +1,8 @@
+"""The part of the URL page that the metrics have: see :mod:`placement.routes`."""
+
+from placement.extensions.metrics import handlers
+from placement.web.dispatch import Actions, acts
+
+ROUTES: dict[str, dict[str, Actions]] = {
+    "/-/metrics": {"GET": acts(handlers.show_metrics, "insight:metrics", public="metrics")},
+}

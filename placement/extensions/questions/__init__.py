@@ -1,0 +1,1 @@
+"""Explain, capacity, what-if and survival: questions about where requests would go."""

@@ -1,0 +1,1 @@
+"""Whole trees of providers, with tags."""

@@ -1,1 +1,0 @@
-"""The questions of operators beside the compatible API (specification 07): paths that begin with ``/-/``."""
