@@ -121,7 +121,11 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
             "client/test_unanswered unit/web/test_error_responses",
             "property/test_schemas_agree client/test_flush",
         ),
-        ("placement/extensions/explorer/page/parts/funnel.js", "unit/test_candidate_filters", "search/test_scale"),
+        (
+            "placement/extensions/explorer/page/parts/funnel.js",
+            "unit/test_candidate_filters",
+            "search/test_scale",
+        ),
         (
             "placement/client/report.py",
             "client/test_flush client/test_tree_command proofs/races/test_reshape_races",
