@@ -15,6 +15,8 @@ TUPLE = re.compile(r"^EXTENSIONS = \(", re.M)
 
 CORE_ALONE = """
 import sys
+# An editable installation finds in this repository what the copy does not have.
+sys.meta_path[:] = [each for each in sys.meta_path if "Editable" not in repr(each)]
 from placement import policies, telemetry
 from tests.support.service import running
 

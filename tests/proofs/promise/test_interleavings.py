@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 from sqlalchemy import or_, select, update
 
-from placement.db import models, provider_rows
+from placement.db import models, provider_rows, writes
+from placement.db.change import Change
 from placement.extensions.claims import groups, shortcuts
 from placement.extensions.plans import holding
 from tests.proofs.promise.claim_scenes import PAIRS_OF_CLAIMS, TRIPLES_OF_CLAIMS
@@ -194,16 +195,18 @@ def _read_without_lock(tx: Any, uuids: Any, ids: Any = ()) -> Any:
     return {uuid: provider_rows.LockedProvider(id_, uuid, old) for id_, uuid, old in rows}
 
 
-def _blind_step(tx: Any, providers: Any, steps: int = 1) -> None:
+def _finish_blindly(tx: Any, change: Change) -> None:
     table = models.resource_providers
-    ids = [provider.id for provider in providers]
     columns = table.c
-    step = {
-        "generation": columns.generation + steps,
-        "own_generation": columns.own_generation + steps,
-        "revision": columns.revision + 1,
-    }
-    tx.connection.execute(update(table).where(table.c.id.in_(ids)).values(**step))
+    for steps, providers in change.stepped.items():
+        step = {
+            "generation": columns.generation + steps,
+            "own_generation": columns.own_generation + steps,
+            "revision": columns.revision + 1,
+        }
+        ids = [id_ for id_, _ in providers]
+        tx.connection.execute(update(table).where(table.c.id.in_(ids)).values(**step))
+    tx.unfinished = ""
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route != "sqlite"])
@@ -213,7 +216,7 @@ def test_a_service_without_locks_is_found_out(route: str, monkeypatch: pytest.Mo
     The schedule that it prints shows the same again.
     """
     monkeypatch.setattr(provider_rows, "lock", _read_without_lock)
-    monkeypatch.setattr(provider_rows, "step", _blind_step)
+    monkeypatch.setattr(writes, "finish", _finish_blindly)
     scene = next(scene for scene in PAIRS if scene.name == "stock-stock")
     with stage(route, players=2) as place:
         theatre = Theatre(place, scene)
