@@ -66,7 +66,7 @@ class Change:
     consumers: Mapping[str, ConsumerOutcome] = field(default_factory=dict)
 
 
-class Watcher(Protocol):
+class WriteWatcher(Protocol):
     """An observer of writes that needs what was there before."""
 
     def take(

@@ -22,7 +22,7 @@ from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
 from placement.db import character_sets, deadlines, dialects, driver_errors, ended_holds, transport
-from placement.db.change import Change, Watcher
+from placement.db.change import Change, WriteWatcher
 from placement.db.engine import HOSTS
 from placement.db.lost_connections import LostConnections
 from placement.db.statements import (
@@ -251,7 +251,7 @@ class Transaction(Access):
     def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
         super().__init__(connection, watch)
         self.slot_seed = secrets.randbits(16)
-        self.watchers: Sequence[Watcher] = ()
+        self.watchers: Sequence[WriteWatcher] = ()
         self.watching: list[Callable[[Change], object]] = []
 
     def change_later(
@@ -345,7 +345,7 @@ class Database:
         """The schema and the standard names are up to date; asked once."""
         self.in_use: set[Access] = set()
         """The transactions that have a connection now: cheaper to count than the pool's connections."""
-        self.watchers: Sequence[Watcher] = ()
+        self.watchers: Sequence[WriteWatcher] = ()
         """Observers of all writes; set by whoever knows the configuration."""
         self.watch = Watch()
         self.observers = self.watch.observers

@@ -92,7 +92,7 @@ class HistoryWatcher:
         consumers: Collection[str],
         new_consumers: Collection[str],
     ) -> Callable[[Change], None]:
-        """Read what is there; :class:`placement.db.change.Watcher` says when."""
+        """Read what is there; :class:`placement.db.change.WriteWatcher` says when."""
         taken = {*consumers, *new_consumers}
         states = _read_consumers(tx, consumers) if consumers else {}
         stocks = _read_providers(tx, providers) if providers else {}
