@@ -139,7 +139,7 @@ def test_statements_of_writes(client: Client) -> None:
         (5, "POST", "/resource_providers", root),
         (6, "POST", "/resource_providers", below),
         (5, "PUT", host, {"name": "renamed"}),
-        (7, "PUT", f"/resource_providers/{CHILD}", moved),
+        (8, "PUT", f"/resource_providers/{CHILD}", moved),
         (7, "PUT", f"{host}/inventories", stock(0, three)),
         (10, "PUT", f"{host}/inventories", stock(1, other)),
         (5, "PUT", f"{host}/inventories", stock(2, other)),
