@@ -11,7 +11,7 @@ from oslo_config import cfg
 from sqlalchemy import exc
 from sqlalchemy.engine import URL
 
-from placement import errors
+from placement import errors, installed
 from placement.db import address, character_sets, deadlines, driver_errors, refusals
 from placement.db.database import Database
 from placement.db.engine import make_engine
@@ -37,6 +37,12 @@ def configure(conf: cfg.ConfigOpts) -> None:
             LOG.warning("TransactionFactory already started, not reconfiguring.")
             return
         _database = open_database(conf)
+
+
+def watch_writes(conf: cfg.ConfigOpts, database: Database) -> None:
+    """Install the watchers of writes that ``conf`` asks for."""
+    modules = installed.find_modules("watchers").values()
+    database.watchers = tuple(each for module in modules for each in module.list_watchers(conf))
 
 
 def is_configured() -> bool:

@@ -14,7 +14,7 @@ from placement import conf as configuration
 from placement import db_api, errors, profiling, telemetry
 from placement.db import schema, standard_names
 from placement.db.database import Database
-from placement.extension import Chore, Extension, Service, find_extensions, watch_writes
+from placement.extension import Chore, Extension, Service, find_extensions
 from placement.objects.picture import Picture
 from placement.objects.scrubber import Scrubber
 from placement.objects.trait import EveryTrait
@@ -48,7 +48,7 @@ def loadapp(
     configuration.require_read(config)
     database = database or db_api.database(config)
     profiling.set_up(config, database)
-    watch_writes(config, database)
+    db_api.watch_writes(config, database)
     picture = Picture(database, config.placement_database.finish_after)
     application = profiling.trace_requests(pipeline(config, database, picture), config)
     update_database(config, database)

@@ -87,9 +87,3 @@ def find_extensions() -> dict[str, Extension]:
     """Return the extensions by name."""
     found = installed.find_modules("extension").items()
     return {name: module.EXTENSION for name, module in found}
-
-
-def watch_writes(conf: cfg.ConfigOpts, database: Database) -> None:
-    """Install the watchers of writes that ``conf`` asks for."""
-    modules = installed.find_modules("watchers").values()
-    database.watchers = tuple(each for module in modules for each in module.list_watchers(conf))

@@ -12,7 +12,6 @@ from placement import advice, db_api
 from placement import conf as configuration
 from placement.cmd import completion
 from placement.db.database import Database
-from placement.extension import watch_writes
 
 HELP_ALL = "--help-all"
 
@@ -31,7 +30,7 @@ class DatabaseCommand:
     def database(self) -> Database:
         """The configured database; its statements have no time limit."""
         opened = db_api.open_database(self.conf, patient=True)
-        watch_writes(self.conf, opened)
+        db_api.watch_writes(self.conf, opened)
         return db_api.when_reachable(self.conf, opened, lambda: opened)
 
     def add_parsers(self, subparsers: Any) -> None:

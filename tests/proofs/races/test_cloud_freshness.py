@@ -23,7 +23,7 @@ from placement.db import (
     writes,
 )
 from placement.db.change import Change
-from placement.db.coexistence import state
+from placement.db.coexistence import state, takeover
 from placement.db.database import Access, Database, Transaction
 from placement.objects import picture
 from placement.objects.picture import Picture
@@ -505,7 +505,7 @@ def test_a_reading_that_breaks_off_and_is_repeated_misses_nothing(
         assert losing.has_lost
     finally:
         if shared:
-            db.write(state.end)
+            db.write(takeover.end)
 
 
 def test_rows_changed_by_hand_are_seen_at_the_next_comparison(
@@ -558,7 +558,7 @@ def test_a_coexistence_between_two_searches(writer: Writer, hosts: list[str]) ->
 
     db.write(state.begin)
     db.write(foreign)
-    db.write(state.end)
+    db.write(takeover.end)
 
     seen = looker.look()
     assert looker.is_right()
