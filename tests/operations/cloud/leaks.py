@@ -36,7 +36,7 @@ def make_leaks(world: World, server: Mapping[str, Any], other: str) -> str:
 def read_sample() -> str:
     """Return the output of the command that the page shows."""
     page = PAGE.read_text()
-    (sample,) = re.findall(r"where it is::\n\n((?: {4}.*\n)+)", page)
+    (sample,) = re.findall(r"holds resources::\n\n((?: {4}.*\n)+)", page)
     return dedent(sample)
 
 
