@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placement.extensions.questions import affected
+from placement.extensions.questions import survival
 from tests.functional.test_claims import claim, place
 from tests.search import shared_worlds, worlds
 from tests.search.shared_worlds import SharedWorld, draw_shared_world
@@ -225,13 +225,13 @@ def test_what_if_and_survival_agree_with_the_oracle(random: Random) -> None:
     """On any one tree, and on any rack: who is homeless, the one, the other, and by the chapter alone."""
     drawn = draw_shared_world(random)
     uuid_of = [each.uuid for each in drawn.providers]
-    batch = random.choice([affected.MOST, 1])
+    batch = random.choice([survival.MOST, 1])
     with (
         pytest.MonkeyPatch.context() as patch,
         running(insight__enabled=True, insight__work_factor=10_000) as service,
     ):
         # Survival reads many trees at once, or one after the other.
-        patch.setattr(affected, "MOST", batch)
+        patch.setattr(survival, "MOST", batch)
         build(service, drawn)
         for level, places in (
             ("tree", {uuid_of[tree]: [tree] for tree in drawn.trees}),
