@@ -47,7 +47,7 @@ def test_the_page_shows_what_is_sent(route: str) -> None:
 
 def more_for_history(row: statements.Row) -> tuple[int, int]:
     """Return how many statements, and how many messages, a request sends more where the history is kept."""
-    if row.name.startswith(("claim", "POST /-/claims")) or row.name == "refused: capacity":
+    if row.name.startswith(("claim", "POST /-/claims")):
         return 1, 0
     if row.name.startswith(("GET", "refused", "delete of an unknown")):
         return 0, 0
