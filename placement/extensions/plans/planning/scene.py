@@ -223,12 +223,6 @@ class Scene:
         self.work.go_on()
         return fsum(self._cheapest(number, root) for number in self._occupants_in.get(root, ()))
 
-    def find_cheapest(self, root: int) -> float:
-        """Return the least that it costs to be rid of anything in a tree; infinite if all stays."""
-        self.work.go_on()
-        numbers = self._occupants_in.get(root, ())
-        return min((self._cheapest(number, root) for number in numbers), default=inf)
-
     def _cheapest(self, number: int, root: int) -> float:
         """Return the least that it costs to be rid of an occupant in a tree; infinite if it stays."""
         occupant = self.occupants[number]
