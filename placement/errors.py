@@ -35,8 +35,8 @@ class PlacementError(Exception):
     text: ClassVar[str] = ""
     of_consumers: ClassVar[bool] = False
     """The reason may be the allocations of consumers."""
-    is_amid_ended_holds: ClassVar[bool] = False
-    """The reason may be an expired hold: the service then removes it and tries the request again."""
+    is_amid_expired: ClassVar[bool] = False
+    """Expired allocations may be the reason: the service removes them and tries the request again."""
     about: ClassVar[str] = ""
     """The field of the error that names the refused part of the request."""
 

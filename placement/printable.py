@@ -1,6 +1,14 @@
-"""Names as a log, a terminal and a shell may have them: a name from the database may have any character."""
+"""Names and times as answers, a log, a terminal and a shell may have them.
+
+A name from the database may have any character.
+"""
 
 import shlex
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+"""The latest time that can be shown; a later one in the database is shown as this one."""
 
 _IN_QUOTES = str.maketrans({"\\": "\\\\", "'": "\\'"})
 
@@ -29,3 +37,9 @@ def quote_word(word: str) -> str:
         for one in word
     )
     return f"$'{''.join(parts)}'"
+
+
+def show_time(time_ms: int) -> str:
+    """Return a time, in milliseconds since the epoch, as answers have it."""
+    moment = EPOCH + timedelta(milliseconds=min(max(0, time_ms), _LAST_MS))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -386,13 +386,13 @@ class _Batches:
 
 def _check_all(database: Database) -> list[invariants.Finding]:
     """Check all invariants on one committed state, which takes a while on a large ledger."""
-    with progress.Bar("checks", len(invariants.INVARIANTS)) as bar:
+    with progress.Bar("checks", len(invariants.list_invariants())) as bar:
 
         def work(tx: Snapshot) -> list[invariants.Finding]:
             # After a lost connection all checks run again.
             bar.reset()
             findings = []
-            for invariant in invariants.INVARIANTS:
+            for invariant in invariants.list_invariants():
                 findings.append(invariants.examine(tx, invariant))
                 bar.update()
             return findings

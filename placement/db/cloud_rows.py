@@ -1,6 +1,7 @@
 """Statements that read what the search needs: digests of revisions, and the content of providers."""
 
 from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -18,7 +19,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from placement.db import dialects, ended_holds, models, statements
+from placement.db import dialects, freshness, models, statements
 from placement.db.change_rows import COUNTED_BITS, SLOTS, Log, is_mark
 from placement.db.coexistence.state import UNDER_WAY
 from placement.db.database import Access, Snapshot
@@ -41,27 +42,37 @@ BLOCK_BITS = 8
 """The ids of a block differ in so many bits: about the square root of a large cloud."""
 
 _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
-_TOTAL = CompiledStatement(
-    select(
-        func.count(),
-        func.coalesce(func.sum(_changes.c.mark.bitwise_and(COUNTED_BITS)), 0),
-        UNDER_WAY,
-        ended_holds.ANY_OVER,
-    ).select_from(_changes)
-)
 _once = select(literal_column("1").label("once")).subquery("once")
-_LOG = CompiledStatement(
-    select(
-        _changes.c.slot,
-        _changes.c.mark,
-        _changes.c.recent,
-        # The type is not Boolean, whose values would be converted in each row.
-        type_coerce(UNDER_WAY, Integer),
-        type_coerce(ended_holds.ANY_OVER, Integer),
+
+
+@cache
+def _ask_total() -> CompiledStatement:
+    return CompiledStatement(
+        select(
+            func.count(),
+            func.coalesce(func.sum(_changes.c.mark.bitwise_and(COUNTED_BITS)), 0),
+            UNDER_WAY,
+            freshness.any_expired(),
+        ).select_from(_changes)
     )
-    # A row also where the log has none: somebody may have deleted them.
-    .select_from(_once.outerjoin(_changes, true()))
-)
+
+
+@cache
+def _ask_log() -> CompiledStatement:
+    return CompiledStatement(
+        select(
+            _changes.c.slot,
+            _changes.c.mark,
+            _changes.c.recent,
+            # The type is not Boolean, whose values would be converted in each row.
+            type_coerce(UNDER_WAY, Integer),
+            type_coerce(freshness.any_expired(), Integer),
+        )
+        # A row also where the log has none: somebody may have deleted them.
+        .select_from(_once.outerjoin(_changes, true()))
+    )
+
+
 _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
 
 
@@ -127,30 +138,30 @@ class Contents(NamedTuple):
 def total(access: Access) -> int | None:
     """Return a number that grows with every write of a provider.
 
-    None during a coexistence, if the log is not whole, or if some hold is over. One statement, which costs
-    the same in any cloud.
+    None during a coexistence, if the log is not whole, or if some allocations have expired. One statement,
+    which costs the same in any cloud.
     """
-    ((slots, marks, coexistence_under_way, any_over),) = access.rows(_TOTAL)
-    return None if coexistence_under_way or any_over or slots != SLOTS else int(marks)
+    ((slots, marks, coexistence_under_way, any_expired),) = access.rows(_ask_total())
+    return None if coexistence_under_way or any_expired or slots != SLOTS else int(marks)
 
 
 def log(access: Access) -> tuple[Log | None, bool]:
-    """Return the log of the last writes, None during a coexistence, and whether some hold is over.
+    """Return the log of writes, None during a coexistence, and whether some allocations have expired.
 
     One statement.
     """
-    rows = access.rows(_LOG)
+    rows = access.rows(_ask_log())
     # The same in all rows.
-    _, _, _, coexistence_under_way, any_over = rows[0]
+    _, _, _, coexistence_under_way, any_expired = rows[0]
     if coexistence_under_way:
-        return None, bool(any_over)
+        return None, bool(any_expired)
     # A mark that no token can have counts as missing.
     slots = {
         slot: (mark, recent)
         for slot, mark, recent, *_ in rows
         if slot is not None and is_mark(mark)
     }
-    return Log(slots), bool(any_over)
+    return Log(slots), bool(any_expired)
 
 
 def digests_by_block(tx: Snapshot) -> dict[int, Digest]:

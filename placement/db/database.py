@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, Executable, Table, exc, select
 from sqlalchemy.pool import StaticPool
 
 from placement import errors, telemetry
-from placement.db import character_sets, deadlines, dialects, driver_errors, ended_holds, transport
+from placement.db import character_sets, deadlines, dialects, driver_errors, freshness, transport
 from placement.db.change import Change, WriteWatcher
 from placement.db.engine import HOSTS
 from placement.db.lost_connections import LostConnections
@@ -55,7 +55,6 @@ rows as done again and again must not go on for ever."""
 
 
 _ANYTHING = CompiledStatement(select(1))
-_ANY_HOLD_OVER = CompiledStatement(select(ended_holds.ANY_OVER))
 
 
 @contextmanager
@@ -376,8 +375,8 @@ class Database:
         self._read_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.may_repeat),
         )
-        # A short wait is asked for where the caller goes on without it (objects/holds): a lock that was not
-        # given is its answer, and only a lost connection is worth another attempt.
+        # A short wait is asked for where the caller goes on without it (the expiry of holds): a lock that was
+        # not given is its answer, and only a lost connection is worth another attempt.
         self._brief_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.is_disconnect),
         )
@@ -551,9 +550,9 @@ class Database:
                 result = work(tx)
             except errors.Conflict as refused:
                 # Asked while it has its locks, or its snapshot: nobody can have removed meanwhile what it was
-                # refused for. If some hold is over, the web floor removes it and begins the request again.
-                if refused.of_consumers and tx.value(_ANY_HOLD_OVER):
-                    vars(refused)["is_amid_ended_holds"] = True
+                # refused for. If some have expired, the web layer removes them and begins the request again.
+                if refused.of_consumers and tx.value(freshness.ask_any_expired()):
+                    vars(refused)["is_amid_expired"] = True
                 raise
             # Here, not with COMMIT: drivers that report each number report it after they have committed.
             tx.flush_checked()

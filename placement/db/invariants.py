@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import (
@@ -29,9 +30,8 @@ from sqlalchemy import (
     update,
 )
 
-from placement import authorship
+from placement import authorship, installed
 from placement.db import (
-    broken_groups,
     change_rows,
     consumer_rows,
     counters,
@@ -79,6 +79,7 @@ class Invariant:
     :param repair: changes some ``BATCH`` rows and returns how many.
     :param broken: a violation is a fault; otherwise it may also come from an inventory that was changed
         later, and is only reported.
+    :param is_in_trees: what the repair changes may be in the trees that followers read.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Invariant:
     advice: str = REPAIR
     broken: bool = True
     look: Callable[[Access], Sequence[str]] | None = None
+    is_in_trees: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Finding:
 
 def check(database: Database) -> list[Finding]:
     """Return one finding per invariant, also for those that hold. All see one committed state."""
-    return database.snapshot(lambda tx: [examine(tx, invariant) for invariant in INVARIANTS])
+    return database.snapshot(lambda tx: [examine(tx, invariant) for invariant in list_invariants()])
 
 
 def violations(database: Database) -> list[Finding]:
@@ -161,10 +163,10 @@ def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
 def _repair_some(tx: Transaction, invariant: Invariant) -> int:
     assert invariant.repair is not None
     done = invariant.repair(tx)
-    # The content of trees may change in more ways than the log has words for, such as the owner of a consumer
-    # or the root of a tree: followers read everything again. Sums of owners, groups without members and
-    # sequences are in no tree; besides, the rows of sums come after the log in the order of locks.
-    if done and invariant not in (OWNER_USAGES, EMPTY_GROUPS, SEQUENCES):
+    # The content of trees may change in more ways than the log can name, such as the owner of a consumer or
+    # the root of a tree: followers read everything again. Besides, sums of owners, which are in no tree, come
+    # after the log in the order of locks.
+    if done and invariant.is_in_trees:
         writes.finish(tx, Change(is_unnamed=True))
     return done
 
@@ -435,6 +437,7 @@ OWNER_USAGES = Invariant(
     "usages of projects and users equal the sums of the ledger",
     _wrong_owner_usages_shown,
     _repair_owner_usages,
+    is_in_trees=False,
 )
 DANGLING = Invariant(
     "allocations have a provider with inventory of their class",
@@ -474,16 +477,6 @@ ROOTLESS = Invariant(
     advice="Its parent is missing, or the parents form a ring: set parent_provider_id by hand.",
 )
 ROOTS = Invariant("every provider names the root of its tree", _wrong_roots, _repair_roots)
-EMPTY_GROUPS = Invariant(
-    "groups of consumers have members",
-    broken_groups.WITHOUT_MEMBERS,
-    broken_groups.remove_empty,
-    broken=False,
-)
-ORPHANS = Invariant(
-    "members of groups and holds have a consumer", lost_rows.ORPHANS, lost_rows.remove_orphans
-)
-GROUPLESS = Invariant("members of groups have a group", lost_rows.GROUPLESS, lost_rows.remove_groupless)
 SLOTS = Invariant(
     "the log of changed providers has all its slots",
     _none,
@@ -497,9 +490,10 @@ SEQUENCES = Invariant(
     sequences.set_lagging,
     f"A restore of rows alone leaves them behind. Run these statements, or {REPAIR}.",
     look=_tell_of_sequences,
+    is_in_trees=False,
 )
 
-INVARIANTS: tuple[Invariant, ...] = (
+_OF_CORE: tuple[Invariant, ...] = (
     COUNTERS,
     Invariant(
         "no other service has written resource providers",
@@ -530,15 +524,17 @@ INVARIANTS: tuple[Invariant, ...] = (
     NAMELESS,
     ROOTLESS,
     ROOTS,
-    Invariant(
-        "groups of consumers keep their rules",
-        broken_groups.BROKEN,
-        advice="An ordinary write has moved a member: move it back, or claim it again (/-/claims).",
-        broken=False,
-    ),
-    EMPTY_GROUPS,
-    ORPHANS,
-    GROUPLESS,
-    SLOTS,
-    SEQUENCES,
 )
+
+
+@cache
+def list_of_extensions() -> tuple[Invariant, ...]:
+    """Return the invariants of the installed extensions: ``INVARIANTS`` in ``invariants.py`` of each."""
+    found = installed.find_modules("invariants").values()
+    return tuple(chain.from_iterable(module.INVARIANTS for module in found))
+
+
+@cache
+def list_invariants() -> tuple[Invariant, ...]:
+    """Return all invariants, in the order in which ``db check`` shows them."""
+    return (*_OF_CORE, *list_of_extensions(), SLOTS, SEQUENCES)

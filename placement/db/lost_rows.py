@@ -24,9 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-from placement.db import consumer_keys, models, named_rows, provider_rows, writes
+from placement.db import models, named_rows, provider_rows, writes
 from placement.db.change import Change
-from placement.db.consumer_keys import names_consumer
 from placement.db.database import Transaction
 from placement.db.statements import is_one_of
 
@@ -34,7 +33,6 @@ _providers = models.resource_providers
 _inventories = models.inventories
 _consumers = models.consumers
 _classes = models.resource_classes
-_groups, _members = models.consumer_groups, models.consumer_group_members
 
 BATCH = 500
 """Rows repaired in one transaction."""
@@ -167,36 +165,3 @@ def remove_nameless(tx: Transaction) -> int:
             touched.update(ids)
     writes.finish(tx, Change(touched=touched))
     return done
-
-
-def _lacks_consumer(table: Table) -> Any:
-    return ~exists(select(literal(1)).select_from(_consumers).where(names_consumer(table)))
-
-
-# A deletion of a consumer takes them along.
-_orphans = union_all(
-    *(
-        select(
-            literal(table.name, String).label("table"), table.c.consumer_id.label("consumer")
-        ).where(_lacks_consumer(table))
-        for table in consumer_keys.TABLES
-    )
-)
-ORPHANS = select(_orphans.subquery())
-
-
-def remove_orphans(tx: Transaction) -> int:
-    """Remove what would have gone with its consumer."""
-    return sum(
-        tx.change(delete(table).where(_lacks_consumer(table))) for table in consumer_keys.TABLES
-    )
-
-
-GROUPLESS = select(
-    _members.c.consumer_id.label("consumer"), _members.c.group_id.label("group")
-).where(~exists().where(_groups.c.id == _members.c.group_id))
-
-
-def remove_groupless(tx: Transaction) -> int:
-    """Let the members of a group that is gone be members of none."""
-    return tx.change(delete(_members).where(~exists().where(_groups.c.id == _members.c.group_id)))

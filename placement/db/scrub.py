@@ -13,7 +13,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from sqlalchemy import (
@@ -448,7 +448,6 @@ _ROWS_OF_OWNERS = (
     _Rows.of(invariants.IDLE, _consumers.c.project_id),
     _Rows.of(invariants.OWNERS, _consumers.c.project_id),
 )
-_ROWS_OF_ALL = tuple(map(_Rows.of, (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS)))
 _SLOTS = _Rows.of(invariants.SLOTS)
 
 _totals = union_all(
@@ -469,6 +468,12 @@ _WITHOUT_CONSUMER = _Rows(
         select(_total).where(_BY_ONE_PROCESS).group_by(_totals.c["class"]).having(_total != 0).limit(1)
     ),
 )
+
+
+@cache
+def _list_rows_of_extensions() -> Sequence[_Rows]:
+    # From the last: members of groups are removed before groups without members.
+    return [_Rows.of(each) for each in reversed(invariants.list_of_extensions()) if each.repair]
 
 
 def _compare_rows(kinds: Sequence[_Rows], db: Database, span: Parameters, part: Part) -> None:
@@ -516,7 +521,7 @@ def _compare_owners(db: Database, span: Parameters, part: Part, way: Way) -> Non
 
 
 def _compare_others(db: Database, span: Parameters, part: Part, way: Way) -> None:
-    kinds = (_SLOTS, _WITHOUT_CONSUMER, *(_ROWS_OF_ALL if way.thorough else ()))
+    kinds = (_SLOTS, _WITHOUT_CONSUMER, *(_list_rows_of_extensions() if way.thorough else ()))
     _compare_rows(kinds, db, span, part)
 
 

@@ -19,9 +19,9 @@ from sqlalchemy import (
 )
 
 from placement.db import digests, models
+from placement.db.clock import NOW
 from placement.db.coexistence.state import UNDER_WAY
 from placement.db.database import Access, Transaction
-from placement.db.ended_holds import NOW
 from placement.db.statements import CompiledStatement
 
 _scrub = models.scrub

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from placement import errors
-from placement.db import allocation_rows, hold_rows, writes
+from placement.db import allocation_rows, freshness, writes
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
 from placement.db.provider_rows import LockedProvider
@@ -79,17 +79,17 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
 
 
 def _require_holders(tx: Transaction, changes: Sequence[ConsumerChange]) -> None:
-    """Check that no consumer gives others what its hold, which is over, does not keep any more.
+    """Check that no consumer gives others allocations that have expired.
 
-    :raises ConsumerConflict: 409, as if the hold had been removed already (specification 10 section 5)
+    :raises ConsumerConflict: 409, as if they had been removed already (specification 10 section 5)
     """
     leaving = {change.uuid: change.generation for change in changes if not change.allocations}
     # A consumer that only leaves asks for no room.
     if not leaving or len(leaving) == len(changes):
         return
-    for hold in hold_rows.of(tx, leaving).values():
-        if hold.is_over:
-            raise ConsumerConflict(expected="null", given=hold.generation)
+    for expiry in freshness.list_expiries():
+        for generation in expiry.find_expired(tx, leaving).values():
+            raise ConsumerConflict(expected="null", given=generation)
 
 
 def delete_allocations(db: Database, consumer_uuid: str) -> None:

@@ -49,13 +49,14 @@ class Changes(NamedTuple):
 class CloudUpdate(NamedTuple):
     """The contents of one snapshot that a cloud lacks: everything, changes, or None for nothing.
 
-    ``compared``: all revisions were. ``any_over``: some hold is over, and its room should be free.
+    ``compared``: all revisions were. ``any_expired``: some allocations have expired, and their room should be
+    free.
     """
 
     mark: Mark
     news: CloudRows | Changes | None
     compared: bool
-    any_over: bool
+    any_expired: bool
 
 
 def read_update(
@@ -67,24 +68,24 @@ def read_update(
 
     :param compare: do not believe the log, which does not name changes by hand.
     """
-    log, any_over = cloud_rows.log(tx)
+    log, any_expired = cloud_rows.log(tx)
     if log is None:
         before = mark if isinstance(mark, Signs) else None
         signs = read_signs(tx, before)
         ranges = signs.changed_since(before) if before else None
         # Rows that were read before the coexistence are not covered by signs, so they are read anew.
         if cloud is None or ranges is None:
-            return CloudUpdate(signs, _read_everything(tx), False, any_over)
+            return CloudUpdate(signs, _read_everything(tx), False, any_expired)
         ids = {id_ for each in ranges for id_ in each if id_ in cloud.index_of}
-        return CloudUpdate(signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_over)
+        return CloudUpdate(signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_expired)
     if cloud is None or not isinstance(mark, Log):
         # The other service's writes until the end moved no revision, so a comparison would not find them.
-        return CloudUpdate(log, _read_everything(tx), True, any_over)
+        return CloudUpdate(log, _read_everything(tx), True, any_expired)
     changed = None if compare else log.changed_since(mark)
     compared = changed is None
     if changed is None:
         changed = Changed(_find_differing(tx, cloud), Counter())
-    return CloudUpdate(log, _read_changes(tx, cloud, changed), compared, any_over)
+    return CloudUpdate(log, _read_changes(tx, cloud, changed), compared, any_expired)
 
 
 def _read_everything(tx: Snapshot) -> CloudRows:

@@ -43,9 +43,10 @@ def _look_at_tree(db: Database, question: CandidateRequest) -> Look | None:
 
 def _read_tree(tx: Snapshot, uuid: str) -> Cloud | None:
     """Return the tree of a provider, an empty cloud if there is none; None if the picture must be read."""
-    log, any_over = cloud_rows.log(tx)
-    # The coexistence has ended; or some hold is over, whose room the picture frees before it looks.
-    if log is not None or any_over:
+    log, any_expired = cloud_rows.log(tx)
+    # The coexistence has ended; or some allocations have expired, whose room the picture frees before it
+    # looks.
+    if log is not None or any_expired:
         return None
     cloud = Cloud()
     ids = [member.id for member in tree_rows.members(tx, uuid)]

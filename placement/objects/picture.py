@@ -14,13 +14,12 @@ from datetime import datetime
 from functools import partial
 
 from placement import telemetry
-from placement.db import cloud_rows, named_rows
+from placement.db import cloud_rows, freshness, named_rows
 from placement.db.change_rows import NO_LOG, Log
 from placement.db.coexistence import state
 from placement.db.coexistence.watch import ForeignWriteWatch
 from placement.db.database import Database
 from placement.db.statements import batches
-from placement.objects import holds
 from placement.objects.cloud_changes import CloudUpdate, read_update
 from placement.objects.cloud_editions import Edition, Editions
 from placement.search.cloud import Cloud
@@ -149,9 +148,9 @@ class Picture:
         compare = time.monotonic() >= self._next_comparison_s
         read = partial(read_update, cloud=cloud, mark=mark, compare=compare)
         with pause_collection():
-            # No request is refused because of a hold that has expired.
-            found = holds.look_without_ended(
-                self.db, lambda: self.db.snapshot(read), lambda found: found.any_over
+            # No request is refused because of allocations that have expired.
+            found = freshness.look_without_expired(
+                self.db, lambda: self.db.snapshot(read), lambda found: found.any_expired
             )
             # The cloud is made after the end of the snapshot: for a million providers that takes seconds.
             edition = self._show(found, old)

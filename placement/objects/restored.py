@@ -1,6 +1,6 @@
 """The morning after a restore: what can no longer be true ends, and all that is derived is counted anew.
 
-A backup brings back the holds of its time, which are over by now, the log of its time, and perhaps rows
+A backup brings back the holds of its time, which have expired by now, the log of its time, and perhaps rows
 that refer to rows of another time (specification 06 section 7.9). All of it may be done again, beside the
 service.
 """
@@ -10,19 +10,23 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from placement.db import change_rows, invariants, provider_rows, scrub_rows, sequences, writes
+from placement.db import (
+    change_rows,
+    freshness,
+    invariants,
+    provider_rows,
+    scrub_rows,
+    sequences,
+    writes,
+)
 from placement.db.change import Change
 from placement.db.coexistence import adoption, takeover
 from placement.db.coexistence.takeover import TellProgress
 from placement.db.database import Database, Transaction
 from placement.db.sequences import LaggingSequence
-from placement.objects import holds
 
 STEP_BITS = 30
 """How far revisions move: a search may know those that providers had after the backup."""
-
-ROWS = (invariants.ORPHANS, invariants.GROUPLESS, invariants.EMPTY_GROUPS)
-"""Rows of this service that are removed, or inserted, where they do not fit the others."""
 
 
 class Restored(NamedTuple):
@@ -42,9 +46,10 @@ def settle(db: Database, tell_progress: TellProgress) -> Restored:
     # A slot that cannot be stepped would stop the rest.
     rows = invariants.repair(db, invariants.SLOTS)
     # This comes before a worker removes expired holds: the backup was restored for their allocations.
-    no_longer_held = holds.end_all(db)
+    no_longer_held = [uuid for each in freshness.list_expiries() for uuid in each.end_all(db)]
     db.write(change_rows.void)
-    rows += sum(invariants.repair(db, each) for each in ROWS)
+    # From the last: members of groups are removed before groups without members.
+    rows += sum(invariants.repair(db, each) for each in reversed(invariants.list_of_extensions()))
     providers, step = 0, 1 + secrets.randbits(STEP_BITS)
     for ids in takeover.walk_providers(db, tell_progress):
         db.write(partial(_count, ids=ids, step=step))

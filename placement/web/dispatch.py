@@ -10,7 +10,7 @@ from webob import Response
 
 from placement import authorship, errors, telemetry
 from placement.authorship import Author
-from placement.objects import holds
+from placement.db import freshness
 from placement.web.authorization import Authorizer
 from placement.web.error_responses import (
     MethodNotAllowed,
@@ -155,12 +155,12 @@ class Dispatcher:
 
 
 def _serve(handler: Handler, request: Request) -> Response:
-    for _ in holds.rounds():
+    for _ in freshness.rounds():
         try:
             return handler(request)
         except errors.Conflict as refused:
-            # No request is refused because of a hold that has expired (specification 09 section 5).
-            if not (refused.is_amid_ended_holds and holds.expire(request.db)):
+            # No request is refused because of allocations that have expired (specification 09 section 5).
+            if not (refused.is_amid_expired and freshness.remove_expired(request.db)):
                 raise
     return handler(request)
 

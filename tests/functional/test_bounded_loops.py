@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from placement import errors
-from placement.db import invariants
+from placement.db import freshness, invariants
 from placement.db.coexistence import adoption, state
 from placement.db.turns import WriterQueue
-from placement.objects import holds
+from placement.extensions.claims import expiry
 from tests.functional.test_claims import claim, place
 from tests.support import bodies
 from tests.support.clock import let_holds_end
@@ -79,8 +79,8 @@ def test_a_request_ends_though_holds_are_said_to_be_gone_and_are_not(
 ) -> None:
     host = hold_one_that_is_over(service)
     partner = Partner(True)
-    monkeypatch.setattr(holds, "expire", partner)
-    monkeypatch.setattr(holds, "MOST_ROUNDS", MOST)
+    monkeypatch.setattr(freshness, "remove_expired", partner)
+    monkeypatch.setattr(freshness, "MOST_ROUNDS", MOST)
 
     assert ask(service, host) == status
 
@@ -89,8 +89,8 @@ def test_a_request_ends_though_holds_are_said_to_be_gone_and_are_not(
 
 def test_a_request_ends_after_a_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many holds there are, and however long one round takes."""
-    monkeypatch.setattr(holds, "MOST_S", 0.0)
-    assert len(list(holds.rounds())) == 1
+    monkeypatch.setattr(freshness, "MOST_S", 0.0)
+    assert len(list(freshness.rounds())) == 1
 
 
 def repair(service: Service) -> object:
@@ -108,14 +108,14 @@ def note(service: Service) -> object:
 
 
 def end_holds(service: Service) -> object:
-    return holds.end_all(service.db)
+    return expiry.end_all(service.db)
 
 
 TURNS = {
     repair: (invariants, None, None),
     adopt: (adoption, "adopt_some", ["a provider"]),
     note: (state, "note_some_generations", 1),
-    end_holds: (holds, "_end_some", (1, [])),
+    end_holds: (expiry, "_end_some", (1, [])),
 }
 
 

@@ -16,9 +16,8 @@ from placement import errors
 from placement.db import cloud_rows, invariants, models
 from placement.db.coexistence import state
 from placement.db.database import Database
-from placement.extensions.claims import choices, group_rows, shortcuts, writing
+from placement.extensions.claims import choices, expiry, group_rows, shortcuts, writing
 from placement.extensions.claims import service as claims_service
-from placement.objects import holds
 from placement.web import search_bounds
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
@@ -201,9 +200,9 @@ def test_a_search_that_cannot_write_goes_on(
     World(service).provider(inventory={"VCPU": 4})
     place(service, claim(3), hold_s=900)
     let_holds_end(service.db)
-    monkeypatch.setattr(holds, "_remove_some", refuse)
+    monkeypatch.setattr(expiry, "_remove_some", refuse)
 
-    with caplog.at_level(logging.INFO, holds.__name__):
+    with caplog.at_level(logging.INFO, expiry.__name__):
         found = service.request("GET", "/allocation_candidates?resources=VCPU:1", version="1.39")
 
     assert f"stay for the moment: {errors.DatabaseReadOnly()}" in caplog.text
@@ -275,7 +274,7 @@ def test_an_ordinary_write_ends_a_hold(service: Service) -> None:
 
 def broken_groups(service: Service) -> int:
     """Return of how many groups ``db check`` notes that they do not keep their rules."""
-    rules = next(each for each in invariants.INVARIANTS if "keep their rules" in each.name)
+    rules = next(each for each in invariants.list_invariants() if "keep their rules" in each.name)
     return service.db.snapshot(lambda tx: invariants.examine(tx, rules)).count
 
 

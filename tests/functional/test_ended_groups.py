@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import delete, exc, select
 
 from placement import errors
-from placement.db import broken_groups, invariants, models, scrub
-from placement.extensions.claims import group_rows, groups
+from placement.db import invariants, models, scrub
+from placement.extensions.claims import broken_groups, group_rows, groups
 from placement.extensions.claims import service as claims_service
 from tests.functional.test_claims import claim, place
 from tests.support.clock import let_holds_end
@@ -147,7 +147,7 @@ def test_a_check_notes_and_removes_those_that_have_ended(service: Service) -> No
     for each in (ended, lasting):
         assert place(service, each, groups={each["groups"][0]: APART}).status_int == 200
     by_delete(service, ended["consumer_uuid"])
-    (empty,) = (each for each in invariants.INVARIANTS if "have members" in each.name)
+    (empty,) = (each for each in invariants.list_invariants() if "have members" in each.name)
 
     noted = service.db.snapshot(lambda tx: invariants.examine(tx, empty))
     invariants.repair(service.db, empty)

@@ -18,8 +18,7 @@ from placement import errors
 from placement.db import invariants, models
 from placement.db.database import Database, Transaction
 from placement.db.transport import Message
-from placement.extensions.claims import shortcuts
-from placement.objects import holds
+from placement.extensions.claims import expiry, shortcuts
 from tests.functional.test_claims import claim, let_holds_end, place
 from tests.support import bodies
 from tests.support.client import HANGS_S, Answer
@@ -258,11 +257,11 @@ def test_a_hold_that_expires_leaves_one_line_in_the_log(
     assert service.send("DELETE", f"/allocations/{deleted['consumer_uuid']}").status == 204
     let_holds_end(service.db)
 
-    with caplog.at_level("INFO", logger=holds.__name__):
+    with caplog.at_level("INFO", logger=expiry.__name__):
         for _ in range(2):
             service.send("GET", "/allocation_candidates?resources=VCPU:1")
 
-    (line,) = [each.getMessage() for each in caplog.records if each.name == holds.__name__]
+    (line,) = [each.getMessage() for each in caplog.records if each.name == expiry.__name__]
     assert expired["consumer_uuid"] in line
     assert host in line
 
@@ -279,7 +278,7 @@ def test_a_search_waits_for_what_another_process_is_removing(
         assert place(service, claim(1), hold_s=900).status_int == 200
     other = Service(service.conf, Database(service.db.engine))
     let_holds_end(service.db)
-    monkeypatch.setattr(holds, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(expiry, "MOST_AT_ONCE", 1)
     about_to_commit, may_commit = threading.Event(), threading.Event()
 
     def stop_before_the_first_commit(_: Connection, sent: Message) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Collection
 
 from sqlalchemy import or_, select, update
 
-from placement.db import hold_rows, models
+from placement.db import models
+from placement.db.clock import NOW
 from placement.db.database import Database
 
 _HOLDS = models.consumer_holds
@@ -16,7 +17,7 @@ _HOLDS = models.consumer_holds
 
 def now_ms(db: Database) -> int:
     """Return the time of the database in milliseconds since the epoch."""
-    return int(db.read(lambda reader: reader.value(select(hold_rows.NOW))))
+    return int(db.read(lambda reader: reader.value(select(NOW))))
 
 
 def let_time_pass(db: Database, seconds: float) -> None:
@@ -32,7 +33,7 @@ def let_holds_end(
 
     :param consumers: theirs; all if None.
     """
-    soon = update(_HOLDS).values(expires_at=hold_rows.NOW + within_ms)
+    soon = update(_HOLDS).values(expires_at=NOW + within_ms)
     if consumers is not None:
         named = or_(*(models.consumers.c.uuid == uuid for uuid in consumers))
         ids = select(models.consumers.c.id).where(named)

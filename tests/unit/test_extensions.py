@@ -34,9 +34,32 @@ assert not [rule.name for rule in policies.list_rules() if "insight" in rule.nam
 assert telemetry.list_figures()
 """
 
+TESTS_OF_COPY = """
+import sys
+
+import pytest
+
+sys.meta_path[:] = [each for each in sys.meta_path if "Editable" not in repr(each)]
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+BESIDE_CORE = (
+    "placement.extensions",
+    "docs._tools",
+    "EXPLORER",
+    "parents[",
+    "subprocess",
+    "tests.support.meetings",
+)
+"""Words of tests that are about an extension, or about the repository, of which the copy is a part."""
+
 WITH_EXAMPLE = """
 from placement import conf, policies
+from placement.db import invariants, scrub
+from placement.extensions.writes_seen.invariants import PLACES
 from tests.support.service import running
+
+CONSUMER = "11111111-1111-4111-8111-111111111111"
 
 assert "count_writes" in [option.name for option in dict(conf.list_opts())["insight"]]
 assert policies.list_rules()[-1].name == "placement:writes:count"
@@ -46,6 +69,31 @@ with running(insight__enabled=True, insight__count_writes=True) as service:
     assert service.send("GET", "/-/writes-seen").json == {"finished": 1}
     anyone = service.request("GET", "/-/writes-seen", x_auth_token="ann:mine")
     assert anyone.status_int == 403
+
+    host = service.send("GET", "/resource_providers").json["resource_providers"][0]["uuid"]
+    body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
+    assert service.send("PUT", f"/resource_providers/{host}/inventories", body).status == 200
+    claim = {
+        "allocations": {host: {"resources": {"VCPU": 1}}},
+        "project_id": "p", "user_id": "u", "consumer_generation": None, "consumer_type": "INSTANCE",
+    }
+    PLACES.create(service.db.engine)
+    assert service.send("PUT", f"/allocations/{CONSUMER}", claim).status == 204
+    assert not invariants.violations(service.db)
+
+    def change_by_hand(tx):
+        tx.connection.execute(PLACES.update().values(number=7))
+
+    service.db.write(change_by_hand)
+    (wrong,) = invariants.violations(service.db)
+    assert wrong.invariant.name == "numbers of places equal the ledger", wrong
+    assert wrong.examples == (f"consumer_uuid {CONSUMER}, number 7, ledger 1",)
+    assert invariants.repair(service.db, wrong.invariant) == 1
+    assert not invariants.violations(service.db)
+    service.db.write(change_by_hand)
+    healed, left = scrub.scrub_all(service.db)
+    assert (dict(healed), left) == ({"rows": 1}, [])
+    assert not invariants.violations(service.db)
 with running(insight__count_writes=True) as service:
     assert service.send("GET", "/-/writes-seen").status == 404
 """
@@ -59,10 +107,19 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def find_core_tests(copy: Path) -> list[str]:
+    """Return the unit tests of the core."""
+    found = (copy / "tests" / "unit").rglob("test_*.py")
+    return sorted(
+        str(path) for path in found if not any(word in path.read_text() for word in BESIDE_CORE)
+    )
+
+
 def run(copy: Path, *command: str) -> None:
-    """Run Python on the copy, with the tests of this repository."""
+    """Run Python on the copy, with the tests of this repository, on SQLite alone."""
     path = os.pathsep.join([str(copy), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PLACEMENT_")}
+    environment |= {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         [sys.executable, *command], env=environment, cwd=copy, capture_output=True, text=True
     )
@@ -70,9 +127,17 @@ def run(copy: Path, *command: str) -> None:
 
 
 def test_the_core_is_whole_without_extensions(copy: Path) -> None:
+    """It serves, and passes its own suites: those whose requests are not below ``/-/``."""
     shutil.rmtree(copy / "placement" / "extensions")
+    shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    for suite in (copy / "tests" / "gabbits").glob("*.yaml"):
+        if "/-/" in suite.read_text():
+            suite.unlink()
+    tests = [*find_core_tests(copy), "tests/functional/test_gabbi.py"]
 
     run(copy, "-c", CORE_ALONE)
+    run(copy, "-c", TESTS_OF_COPY, "-q", "-p", "no:cacheprovider", "-n", "0", *tests)
 
 
 def test_an_extension_attaches_by_a_word_in_the_tuple(copy: Path) -> None:

@@ -7,10 +7,9 @@ from functools import partial
 from typing import NamedTuple
 
 from placement import errors
-from placement.db import broken_groups
 from placement.db.database import Access, Database
 from placement.db.statements import batches
-from placement.extensions.claims import group_rows
+from placement.extensions.claims import broken_groups, group_rows
 from placement.extensions.claims.group_rows import GroupRow
 from placement.search.group_rules import Domains, GroupRule, Occupancy, domains_by_member
 

@@ -12,9 +12,9 @@ from placement.extensions.claims.orders import Claim, Order, Unplaced
 from placement.handlers import candidate_query
 from placement.handlers.avoided import read_avoid
 from placement.handlers.explanation import read_relaxable, render_explanation
-from placement.objects import holds
 from placement.objects.allocation_candidate import UnknownNameInQuery
 from placement.placing.remedies import RelaxableRequest
+from placement.printable import show_time
 from placement.schemas.questions import DEFAULT_EXAMPLES, NOTHING
 from placement.search.group_rules import GroupRule
 from placement.search.work import Work
@@ -112,7 +112,7 @@ def create_claims(request: Request) -> Response:
                 granted["chosen"] = position
         document["exact"] = answer.exact
     if answer.expires_at is not None:
-        document["hold"] = {"expires_at": holds.show_time(answer.expires_at)}
+        document["hold"] = {"expires_at": show_time(answer.expires_at)}
     return json_response(request, document)
 
 
@@ -187,8 +187,8 @@ def list_holds(request: Request) -> Response:
             "consumer_type": hold.type,
             "project_id": hold.project,
             "user_id": hold.user,
-            "expires_at": holds.show_time(hold.expires_at),
-            "expired": hold.is_over,
+            "expires_at": show_time(hold.expires_at),
+            "expired": hold.has_expired,
         }
         for hold in found[:limit]
     ]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from placement import errors, telemetry
-from placement.db import hold_rows, ledger_rows, ledger_writes
+from placement.db import ledger_rows, ledger_writes
 from placement.db.database import Database, Transaction
-from placement.objects import holds
+from placement.extensions.claims import expiry, hold_rows
 from placement.objects.replacement import ConsumerConflict
 
 
@@ -35,17 +35,17 @@ def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, 
     # wins.
     ledger_writes.lock_consumers(tx, consumers)
     reading = ledger_rows.read(tx, {"consumers": [*consumers]})
-    held = hold_rows.of(tx, consumers)
+    held = hold_rows.find_valid(tx, consumers)
     for uuid, given in consumers.items():
         record, hold = reading.consumers.get(uuid), held.get(uuid)
         if record is None:
             raise HoldExpired(uuid=uuid)
         if given is not None and given != record.generation:
             raise ConsumerConflict(expected=record.generation, given=given)
-        if hold is None or hold.is_over:
+        if hold is None or hold.has_expired:
             raise HoldExpired(uuid=uuid)
     records = [reading.consumers[uuid] for uuid in consumers]
-    holds.keep_allocations(tx, records, reading)
+    expiry.keep_allocations(tx, records, reading)
     return {record.uuid: record.generation + 1 for record in records}
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from placement import errors, telemetry
-from placement.db import cloud_rows, hold_rows, named_rows, writes
+from placement.db import cloud_rows, named_rows, writes
 from placement.db.database import Database, Transaction
-from placement.db.hold_rows import NewHold
-from placement.extensions.claims import figures, group_rows
+from placement.extensions.claims import figures, group_rows, hold_rows
 from placement.extensions.claims.choices import Chosen, SteadyPart
 from placement.extensions.claims.group_rows import GroupRow, NewMember
 from placement.extensions.claims.groups import remove_ended, rule_of
+from placement.extensions.claims.hold_rows import NewHold
 from placement.extensions.claims.orders import Grant, Granted, LookAgain, Order
 from placement.extensions.claims.premises import find_groups
 from placement.objects import ledger, replacement

@@ -14,12 +14,11 @@ from struct import Struct
 from typing import NamedTuple, Self
 
 from placement import errors
-from placement.db import cloud_rows, tree_rows
+from placement.db import cloud_rows, freshness, tree_rows
 from placement.db.change_rows import SLOTS, Entry, Log
 from placement.db.coexistence.signs import Signs, read_signs
 from placement.db.database import Database, Snapshot
 from placement.errors import MalformedRequest
-from placement.objects import holds
 
 _MARKS = Struct(f">{SLOTS}q")
 _CHECK_BYTES = 16
@@ -94,12 +93,12 @@ class FeedPage(NamedTuple):
 
 
 def find_token(db: Database) -> Token:
-    """Return the token of now. One statement, and those that remove holds that are over.
+    """Return the token of now. One statement, and those that remove expired holds.
 
     During a coexistence six statements, which cost as much as a look of the picture then.
     """
     # Only this look tells a follower that holds have expired: a follower does not search.
-    log, _ = holds.look_without_ended(db, lambda: db.read(cloud_rows.log), lambda found: found[1])
+    log, _ = freshness.look_without_expired(db, lambda: db.read(cloud_rows.log), lambda found: found[1])
     if log is None:
         return Token((), _digest_signs(db.snapshot(partial(read_signs, before=None))))
     now = _token_at(log, {slot: mark for slot, (mark, _) in log.slots.items()})

@@ -11,7 +11,7 @@ from placement.db.database import Database
 from placement.errors import MalformedRequest
 from placement.extensions.history import history_rows
 from placement.extensions.history.history_rows import HistoryRow
-from placement.objects.holds import EPOCH, show_time
+from placement.printable import EPOCH, show_time
 
 _MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = {

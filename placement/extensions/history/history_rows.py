@@ -33,8 +33,8 @@ from placement import authorship
 from placement.authorship import Author
 from placement.db import models, provider_rows
 from placement.db.change import Change, ConsumerOutcome
+from placement.db.clock import NOW
 from placement.db.database import Access, Database, Transaction
-from placement.db.ended_holds import NOW
 from placement.db.statements import (
     ROWS_AT_ONCE,
     CompiledStatement,

@@ -30,8 +30,8 @@ from placement.handlers import candidate_query
 from placement.handlers.allocation import NO_TYPE
 from placement.handlers.avoided import read_avoid
 from placement.handlers.explanation import read_relaxable, render_explanation
-from placement.objects import holds
 from placement.objects.allocation_candidate import UnknownNameInQuery
+from placement.printable import show_time
 from placement.schemas.questions import DEFAULT_EXAMPLES, NOTHING
 from placement.web.microversion import MAXIMUM
 from placement.web.request import Request
@@ -194,7 +194,7 @@ def _render_plan(plan: PlanShown) -> dict[str, Any]:
     if plan.emptied is not None:
         document["emptied"] = plan.emptied
     if plan.expires_at is not None:
-        document["hold"] = {"expires_at": holds.show_time(plan.expires_at)}
+        document["hold"] = {"expires_at": show_time(plan.expires_at)}
     return document
 
 

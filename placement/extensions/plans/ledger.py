@@ -7,12 +7,12 @@ from itertools import chain
 
 import numpy as np
 
-from placement.db import hold_rows, named_rows, tree_rows
+from placement.db import named_rows, tree_rows
 from placement.db.database import Database, Snapshot
 from placement.db.named_rows import CLASSES, PROJECTS, TYPES, USERS, Key
 from placement.db.statements import MOST, batches
 from placement.db.tree_rows import MOST_PROVIDERS
-from placement.extensions.claims import group_rows
+from placement.extensions.claims import group_rows, hold_rows
 from placement.extensions.claims.groups import GroupNotFound
 from placement.extensions.plans.wanted import Ownership
 from placement.extensions.questions.affected import batch_trees, put_pools_last, read_members_of

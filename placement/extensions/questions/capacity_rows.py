@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, delete, or_, select
 
 from placement.db import models
+from placement.db.clock import NOW
 from placement.db.database import Access, Transaction
-from placement.db.hold_rows import NOW
 from placement.db.statements import CompiledStatement
 
 _records = models.capacity_records

@@ -13,16 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placement import errors
-from placement.db import hold_rows, tree_rows
+from placement.db import tree_rows
 from placement.db.cloud_rows import Contents
 from placement.db.database import Database, Snapshot
 from placement.db.tree_rows import HeldBy, Member
-from placement.extensions.claims import group_rows
+from placement.extensions.claims import group_rows, hold_rows
 from placement.inventory_record import InventoryRecord
-from placement.objects import holds, provider_search
+from placement.objects import provider_search
 from placement.objects.picture import Picture
 from placement.objects.provider_search import ProviderQuery
 from placement.objects.resource_provider import ProviderNotFound
+from placement.printable import show_time
 from placement.search.cloud import Cloud
 from placement.search.index_set import Indexes
 
@@ -256,6 +257,6 @@ def _read_claimed(tx: Snapshot, rows: Sequence[HeldBy]) -> dict[str, Document]:
         uuids = {row.consumer_uuid for row in rows}
         for uuid, names in group_rows.names_by_consumer(tx, uuids).items():
             claimed[uuid] = {"groups": names}
-        for uuid, hold in hold_rows.of(tx, uuids).items():
-            claimed.setdefault(uuid, {})["held_until"] = holds.show_time(hold.expires_at)
+        for uuid, hold in hold_rows.find_valid(tx, uuids).items():
+            claimed.setdefault(uuid, {})["held_until"] = show_time(hold.expires_at)
     return claimed

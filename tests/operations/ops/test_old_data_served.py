@@ -25,7 +25,7 @@ def serve(database: Database) -> Service:
 
 def settle(database: Database) -> None:
     """Compute everything that is derived from the rows which were loaded."""
-    for invariant in invariants.INVARIANTS:
+    for invariant in invariants.list_invariants():
         invariants.repair(database, invariant)
 
 

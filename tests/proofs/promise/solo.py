@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import webob
 
-from placement.db import models
-from placement.extensions.claims import groups, service, shortcuts, together
+from placement.db import freshness, models
+from placement.extensions.claims import expiry, groups, service, shortcuts, together
 from placement.extensions.plans import holding
 from placement.extensions.plans import service as plans_service
-from placement.objects import holds, picture
+from placement.objects import picture
 from tests.proofs.promise.scenes import Scene
 from tests.proofs.promise.stage import Order, Rows, Stage
 from tests.support.meetings import waiting
@@ -76,8 +76,10 @@ def pin(patched: pytest.MonkeyPatch, scene: Scene) -> None:
     patched.setattr(together, "PATIENCE_S", HANGS_S)
     patched.setattr(picture, "COMPARE_EVERY_S", math.inf)
     ticks = itertools.count(step=TICK_S)
-    patched.setattr(holds, "time", SimpleNamespace(monotonic=lambda: next(ticks)), raising=False)
-    patched.setattr(holds, "_left_behind", Forgetful(), raising=False)
+    ticking = SimpleNamespace(monotonic=lambda: next(ticks))
+    patched.setattr(freshness, "time", ticking)
+    patched.setattr(expiry, "time", ticking)
+    patched.setattr(expiry, "_left_behind", Forgetful())
 
 
 class Solo:

@@ -26,9 +26,9 @@ from typing import Any, Literal
 import pytest
 import webob
 
+from placement.db import freshness
 from placement.db.database import Database
 from placement.db.transport import Message
-from placement.objects import holds
 from placement.web import search_bounds
 from tests.proofs.promise.claim_scenes import AT_ONCE, REQUESTS_OF_CLAIMS
 from tests.proofs.promise.injection import (
@@ -212,12 +212,12 @@ def undisturbed(place: Stage, scene: Scene, solo: Solo) -> Clean:
     while_held = answer.status_int, place.picture()
     solo.begin()
     messages, states, expiry = list[Texts](), list[str](), set[int]()
-    expire = holds.expire
+    remove_expired = freshness.remove_expired
 
     def noted(db: Database) -> Any:
         begun = len(messages)
         try:
-            return expire(db)
+            return remove_expired(db)
         finally:
             expiry.update(range(begun, len(messages)))
 
@@ -231,7 +231,7 @@ def undisturbed(place: Stage, scene: Scene, solo: Solo) -> Clean:
         pytest.MonkeyPatch.context() as patched,
         observed(place.players[0].db, Hook(note)),
     ):
-        patched.setattr(holds, "expire", noted)
+        patched.setattr(freshness, "remove_expired", noted)
         (answer,) = solo.send()
     place.assert_sound()
     assert_told(place, answer)

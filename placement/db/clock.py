@@ -1,10 +1,8 @@
-"""The time of the database, and whether some hold is over by it."""
+"""The clock of the database, which judges what has expired: clocks of several servers differ."""
 
-from sqlalchemy import BigInteger, ColumnElement, exists, literal, select
+from sqlalchemy import BigInteger, ColumnElement
 
-from placement.db import dialects, models
-
-_holds = models.consumer_holds
+from placement.db import dialects
 
 NOW: ColumnElement[int] = dialects.Spelled(
     {
@@ -17,10 +15,4 @@ NOW: ColumnElement[int] = dialects.Spelled(
     },
     type_=BigInteger(),
 )
-"""The time of the database."""
-
-IS_OVER: ColumnElement[bool] = _holds.c.expires_at <= NOW
-"""The hold is over, whether or not its consumer exists: the one condition of all that look for such holds."""
-
-ANY_OVER: ColumnElement[bool] = exists(select(literal(1)).select_from(_holds).where(IS_OVER))
-"""Some row is over: a look into an index that is nearly always empty."""
+"""The time of the database, in milliseconds since the epoch."""

@@ -7,26 +7,32 @@ since the epoch, by the clock of the database.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, exists, literal, select
+from sqlalchemy import ColumnElement, bindparam, delete, exists, literal, select
 
 from placement.db import models
+from placement.db.clock import NOW
 from placement.db.consumer_keys import names_consumer
 from placement.db.database import Access, Transaction
-from placement.db.ended_holds import IS_OVER
-from placement.db.ended_holds import NOW as NOW
 from placement.db.statements import CompiledStatement, is_among
 
 _holds = models.consumer_holds
 _consumers = models.consumers
 
+# Whether or not its consumer exists: every look for expired holds has this one condition.
+_HAS_EXPIRED: ColumnElement[bool] = _holds.c.expires_at <= NOW
+
+ANY_EXPIRED: ColumnElement[bool] = exists(select(literal(1)).select_from(_holds).where(_HAS_EXPIRED))
+"""Some hold has expired: a look into an index that is nearly always empty."""
+
+
 class Hold(NamedTuple):
-    """A hold with its consumer. ``is_over``: by the clock of the database."""
+    """A hold with its consumer. ``has_expired``: by the clock of the database."""
 
     consumer_id: int
     consumer_uuid: str
     generation: int
     expires_at: int
-    is_over: bool
+    has_expired: bool
 
 
 _HOLD = (
@@ -34,41 +40,41 @@ _HOLD = (
     _consumers.c.uuid,
     _holds.c.generation,
     _holds.c.expires_at,
-    IS_OVER.label("is_over"),
+    _HAS_EXPIRED.label("has_expired"),
 )
 # Every write of a consumer steps its generation, also by a service that knows no holds. So a hold ends
 # without the removal of its row.
 _VALID = names_consumer(_holds) & (_consumers.c.generation == _holds.c.generation)
 
 
-def of(tx: Access, consumer_uuids: Collection[str]) -> dict[str, Hold]:
+def find_valid(tx: Access, consumer_uuids: Collection[str]) -> dict[str, Hold]:
     """Return the holds that count, by consumer uuid. One statement for each thousand."""
     return {
         row[1]: Hold(row[0], row[1], row[2], row[3], bool(row[4]))
-        for row in tx.rows_of_all(_OF, "uuid", consumer_uuids)
+        for row in tx.rows_of_all(_VALID_OF, "uuid", consumer_uuids)
     }
 
 
-_OF = CompiledStatement(
+_VALID_OF = CompiledStatement(
     select(*_HOLD).join_from(_holds, _consumers, _VALID).where(is_among(_consumers.c.uuid, "uuid")),
     "uuid",
 )
 
 
-def find_over(access: Access, most: int) -> dict[int, str | None]:
-    """Return the holds that are over, whether they count or not: uuids of consumers by id. One statement.
+def find_expired(access: Access, most: int) -> dict[int, str | None]:
+    """Return the holds that have expired, whether they count or not: uuids of consumers by id. One statement.
 
     The uuid is None where no consumer has that id, or another one.
     """
     # Whether it counts is asked with the consumer locked; and rows that do not count are to go as well.
-    return dict(access.rows(_OVER, {"most": most}))
+    return dict(access.rows(_EXPIRED, {"most": most}))
 
 
-# An outer join: every row that ended_holds.ANY_OVER sees is found, and so can be removed.
-_OVER = CompiledStatement(
+# An outer join: every row that ANY_EXPIRED sees is found, and so can be removed.
+_EXPIRED = CompiledStatement(
     select(_holds.c.consumer_id, _consumers.c.uuid)
     .outerjoin_from(_holds, _consumers, names_consumer(_holds))
-    .where(IS_OVER)
+    .where(_HAS_EXPIRED)
     .order_by(_holds.c.expires_at)
     .limit(bindparam("most"))
 )
@@ -108,7 +114,7 @@ class ShownHold(NamedTuple):
     consumer_uuid: str
     generation: int
     expires_at: int
-    is_over: bool
+    has_expired: bool
     project: str
     user: str
     type: str | None
@@ -174,13 +180,13 @@ _REMOVE_ENDED = CompiledStatement(
 
 
 def remove_stray(tx: Transaction, consumer_ids: Collection[int]) -> int:
-    """Delete those that are over and whose consumer is missing, or another one; return how many."""
+    """Delete expired holds whose consumer is missing, or another one; return how many."""
     return tx.change(_REMOVE_STRAY, {"id": sorted(consumer_ids)})
 
 
 # The condition includes the time: another consumer may have got the id, and the row, since the row was read.
 _REMOVE_STRAY = CompiledStatement(
-    delete(_holds).where(is_among(_holds.c.consumer_id, "id"), IS_OVER, ~exists(_counts)), "id"
+    delete(_holds).where(is_among(_holds.c.consumer_id, "id"), _HAS_EXPIRED, ~exists(_counts)), "id"
 )
 
 

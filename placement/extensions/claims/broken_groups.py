@@ -1,4 +1,4 @@
-"""Groups of consumers whose rule is broken, or that have no members: what the invariants look for."""
+"""Groups of consumers whose rule is broken, or that have no members."""
 
 from collections.abc import Collection
 

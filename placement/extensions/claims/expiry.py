@@ -1,0 +1,230 @@
+"""Expired holds: their room is free again (specification 09 section 5).
+
+A search removes them before it looks for room, and so does a request that would be refused for the
+allocations of consumers (:mod:`placement.db.freshness`). A hold expires by the clock of the database, and
+counts only while its consumer has the generation that it was claimed with.
+"""
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence, Set
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from placement import authorship, errors, telemetry
+from placement.db import ledger_rows, ledger_writes, provider_rows, writes
+from placement.db.change import Change, ConsumerOutcome
+from placement.db.database import MOST_TURNS, Access, Database, Transaction
+from placement.db.freshness import Expiry
+from placement.db.ledger_rows import ConsumerRow, Reading
+from placement.extensions.claims import hold_rows
+from placement.objects import allocation, ledger
+from placement.objects.replacement import ConsumerChange
+
+LOG = logging.getLogger(__name__)
+
+MOST_SEEN = 1000
+"""Expired holds that are read at once."""
+
+MOST_AT_ONCE = 200
+"""Consumers that are removed in one transaction."""
+
+PATIENCE_S, SHORT_S = 2.0, 0.05
+"""How long to wait for rows that others have locked, and for rows that were waited for in vain before. The
+removal of expired holds takes a fraction of the first as a rule."""
+
+_left_behind: WeakKeyDictionary[Database, frozenset[int]] = WeakKeyDictionary()
+"""The consumers for which this process has waited in vain: it does not wait for them again."""
+
+_warned: WeakKeyDictionary[Database, str] = WeakKeyDictionary()
+"""Why the end of holds could not be written, as this process has logged it: it logs each reason once."""
+
+
+class _Removal(NamedTuple):
+    """The outcome of one transaction.
+
+    ``settled``: ids of consumers whose holds have not expired any more. ``expired``: the consumers that were
+    removed, each with the uuids of the providers that it had allocations of. ``blocked``: the uuid of a
+    consumer that others keep from being removed, and the ids of the providers that they have locked.
+    """
+
+    settled: frozenset[int]
+    expired: Mapping[str, Sequence[str]]
+    blocked: tuple[str, Set[int]] | None
+
+
+def remove_expired(db: Database) -> bool:
+    """Remove expired holds; return whether this thread or another has removed some, or none are left.
+
+    Holds that others have locked are skipped, and waited for if no other is left: as a rule the others remove
+    them too. A hold that stays locked, or cannot be removed, stays for the moment.
+    """
+    with authorship.acting_alone("expiry of holds"):
+        return _remove_expired(db)
+
+
+def _remove_expired(db: Database) -> bool:
+    deadline_s, any_removed = time.monotonic() + PATIENCE_S, False
+    try:
+        found = _find_expired(db)
+        any_removed = not found or _remove_stray(db, found)
+        expired = {id_: uuid for id_, uuid in found.items() if uuid is not None}
+        # Bounded: in each turn one of them is removed, or up to PATIENCE_S pass.
+        while expired:
+            left_behind = _left_behind.get(db, frozenset())
+            left_s = deadline_s - time.monotonic()
+            is_patient = left_s > 0 and not expired.keys() <= left_behind
+            settled = _remove_or_wait(db, expired, left_behind, left_s if is_patient else SHORT_S)
+            # Another process may have removed the same holds: stopping here would report "no room" although
+            # there is some.
+            settled = settled or expired.keys() - _find_expired(db).keys()
+            if not (settled or is_patient):
+                _left_behind[db] = frozenset(expired)
+                LOG.info("Expired holds stay for the moment: %d are locked", len(expired))
+                break
+            any_removed = any_removed or bool(settled)
+            expired = {id_: uuid for id_, uuid in expired.items() if id_ not in settled}
+    except errors.Unavailable as refused:
+        # The caller's own statement meets the same database, and has the better words for it.
+        LOG.info("Expired holds stay for the moment: %s", refused)
+    except (errors.SequenceBehind, errors.NumberAtBound) as refused:
+        # The database itself keeps the rows there, until an operator mends that: each request continues with
+        # the rows as they are (specification 09 section 5).
+        level = logging.INFO if _warned.get(db) == str(refused) else logging.WARNING
+        _warned[db] = str(refused)
+        LOG.log(level, "Expired holds stay, since their end cannot be written: %s", refused)
+    return any_removed
+
+
+def _find_expired(db: Database) -> dict[int, str | None]:
+    return db.read(lambda reader: hold_rows.find_expired(reader, MOST_SEEN))
+
+
+def _remove_stray(db: Database, found: Mapping[int, str | None]) -> bool:
+    """Remove holds whose consumer is missing, or another one; return whether some were."""
+    stray = [id_ for id_, uuid in found.items() if uuid is None]
+    if not stray:
+        return False
+    try:
+        removed = db.write(lambda tx: hold_rows.remove_stray(tx, stray), wait_s=SHORT_S)
+    except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
+        return False
+    if removed:
+        LOG.info(
+            "Expired holds that have no consumer were removed: %d. No allocations changed", removed
+        )
+    return removed > 0
+
+
+def keep_allocations(tx: Transaction, records: Sequence[ConsumerRow], reading: Reading) -> None:
+    """End the holds of locked consumers by stepping their generations; they keep their allocations."""
+    uuids = [record.uuid for record in records]
+    writes.take(tx, consumers=uuids)
+    ledger_writes.step_consumers(tx, records)
+    hold_rows.remove_ended(tx, [record.id for record in records])
+    # Trees show the generations of consumers.
+    ids = {row.provider_id for uuid in uuids for row in reading.allocations.get(uuid, ())}
+    ledger.lock_providers(tx, (), ids)
+    author = authorship.current()
+    outcomes = {row.uuid: ConsumerOutcome(author, row.generation + 1) for row in records}
+    writes.finish(tx, Change(touched=ids, usage_only=True, consumers=outcomes))
+
+
+def end_all(db: Database) -> list[str]:
+    """End all holds, expired ones too; the consumers keep their allocations. Return their uuids."""
+    ended: list[str] = []
+    for _ in range(MOST_TURNS):
+        removed, held = db.write(_end_some)
+        ended += held
+        if not (removed or held):
+            break
+    return ended
+
+
+def _end_some(tx: Transaction) -> tuple[int, list[str]]:
+    """Return how many rows were removed, and the uuids of the consumers that were held."""
+    found = hold_rows.find_some(tx, MOST_AT_ONCE)
+    uuids = [uuid for uuid in found.values() if uuid is not None]
+    # From this lock on no search removes the consumers.
+    ledger_writes.lock_consumers(tx, uuids)
+    held = sorted(hold_rows.find_valid(tx, uuids))
+    if held:
+        reading = ledger_rows.read(tx, {"consumers": held})
+        keep_allocations(tx, [reading.consumers[uuid] for uuid in held], reading)
+    # Rows that did not count are removed too.
+    return hold_rows.remove_ended(tx, found), held
+
+
+def _remove_or_wait(
+    db: Database, expired: Mapping[int, str], left_behind: Set[int], wait_s: float
+) -> Set[int]:
+    """Remove some of these holds; return whose are settled. Where all are locked, wait for one."""
+    try:
+        done = db.write(lambda tx: _remove_some(tx, expired, left_behind), wait_s=wait_s)
+        if done.blocked and not done.settled and wait_s > SHORT_S:
+            blocked = done.blocked
+            done = db.write(lambda tx: _remove_some(tx, expired, left_behind, blocked), wait_s=wait_s)
+    except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
+        # The caller looks whether others have removed them.
+        return frozenset()
+    telemetry.HOLDS.count("expired", number=len(done.expired))
+    for consumer_uuid, providers in done.expired.items():
+        LOG.info(
+            "The hold of consumer %s has expired: its allocations of resource providers %s were removed",
+            consumer_uuid,
+            ", ".join(providers) or "that do not exist",
+        )
+    return done.settled
+
+
+def _remove_some(
+    tx: Transaction,
+    expired: Mapping[int, str],
+    left_behind: Set[int],
+    awaited: tuple[str, Set[int]] | None = None,
+) -> _Removal:
+    if awaited:
+        uuid, provider_ids = awaited
+        # The consumer before its providers, as every writer locks them.
+        ledger_writes.lock_consumers(tx, [uuid])
+        provider_rows.lock(tx, (), provider_ids)
+    free = hold_rows.lock_free(tx, expired, MOST_AT_ONCE)
+    # Confirmed, removed, or claimed and held again until the lock was there.
+    valid = hold_rows.find_valid(tx, [expired[id_] for id_ in free])
+    ended = {uuid: hold for uuid, hold in valid.items() if hold.has_expired}
+    held = ledger_rows.read(tx, {"consumers": [*ended]}).allocations if ended else {}
+    places = {uuid: {row.provider_id for row in rows} for uuid, rows in held.items()}
+    locked = provider_rows.lock_free(tx, frozenset().union(*places.values()))
+    changes = [
+        ConsumerChange(uuid, {}, project="", user="", generation=hold.generation)
+        for uuid, hold in ended.items()
+        if locked.isdisjoint(places.get(uuid, ()))
+    ]
+    # The hold removes its allocations as any client would, with the generation of the hold: the same steps
+    # keep counters, sums and the log right.
+    providers = allocation.remove(tx, changes, may_be_empty=True) if changes else {}
+    hold_rows.remove_ended(tx, free)
+    settled = frozenset(id_ for id_ in free if locked.isdisjoint(places.get(expired[id_], ())))
+    # Prefer one that was not waited for before.
+    rest = sorted(expired.keys() - settled, key=left_behind.__contains__)
+    blocked = (expired[rest[0]], locked & places.get(expired[rest[0]], set())) if rest else None
+    removed = {
+        change.uuid: sorted(
+            providers[id_].uuid for id_ in places.get(change.uuid, ()) if id_ in providers
+        )
+        for change in changes
+    }
+    return _Removal(settled, removed, blocked)
+
+
+def _find_generations(access: Access, consumer_uuids: Collection[str]) -> Mapping[str, int]:
+    holds = hold_rows.find_valid(access, consumer_uuids)
+    return {uuid: hold.generation for uuid, hold in holds.items() if hold.has_expired}
+
+
+EXPIRY = Expiry(
+    any_expired=hold_rows.ANY_EXPIRED,
+    remove_expired=remove_expired,
+    find_expired=_find_generations,
+    end_all=end_all,
+)
