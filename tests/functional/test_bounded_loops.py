@@ -14,7 +14,7 @@ from placement.db import freshness, invariants
 from placement.db.coexistence import adoption, state
 from placement.db.turns import WriterQueue
 from placement.extensions.claims import expiry
-from tests.functional.test_claims import claim, place
+from tests.extensions.claims.test_claims import claim, place
 from tests.support import bodies
 from tests.support.clock import let_holds_end
 from tests.support.service import Service, running

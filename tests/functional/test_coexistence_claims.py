@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from tests.functional.test_claims import claim
+from tests.extensions.claims.test_claims import claim
 from tests.support.both_services import CONSUMER, HOST, OTHER, Both
 from tests.support.client import Answer
 from tests.support.clock import let_holds_end

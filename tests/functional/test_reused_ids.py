@@ -15,7 +15,7 @@ from placement.db import invariants, models, online_migrations, schema
 from placement.db.coexistence import takeover
 from placement.db.database import Database
 from placement.objects import restored
-from tests.functional.test_claims import claim, place
+from tests.extensions.claims.test_claims import claim, place
 from tests.support import bodies
 from tests.support.clock import let_holds_end
 from tests.support.damage import unguarded

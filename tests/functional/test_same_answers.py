@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.functional.test_claims import claim
+from tests.extensions.claims.test_claims import claim
 from tests.support.processes import ENDS_S
 from tests.support.service import Service, running
 from tests.support.world import World

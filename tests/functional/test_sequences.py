@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text
 from placement.db import invariants, models, sequences
 from placement.db.database import Database
 from placement.objects import restored
-from tests.functional.test_claims import claim, place
+from tests.extensions.claims.test_claims import claim, place
 from tests.support import bodies
 from tests.support.client import Answer
 from tests.support.clock import let_holds_end

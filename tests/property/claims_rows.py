@@ -6,7 +6,7 @@ from sqlalchemy import insert, select
 
 from placement.db import models
 from placement.db.database import Database, Transaction
-from tests.property.claims_model import Claims
+from tests.extensions.claims.claims_model import Claims
 from tests.property.ledger_model import Entry
 from tests.search.oracle import Candidate
 from tests.support import bodies

@@ -11,7 +11,7 @@ from tests.property.claims_orders import NotAllowed, Order, Rule, parsed, requir
 from tests.search.oracle import SHARES, Candidate
 
 if TYPE_CHECKING:
-    from tests.property.claims_model import Claims
+    from tests.extensions.claims.claims_model import Claims
 
 MOST_ORDERED = 3
 """Of so many claims it is checked whether their places are in the order of the strategy."""

@@ -9,7 +9,7 @@ from functools import partial
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.property.test_claims_model import SETTINGS, ClaimsMachine
+from tests.extensions.claims.test_claims_model import SETTINGS, ClaimsMachine
 from tests.property.test_ledger_over_http import EXAMPLES, STEPS, workers
 
 

@@ -22,7 +22,10 @@ SECONDS = "tests/seconds.json"
 BESIDE_CORE = ("client", "cmd", "extensions", "placing")
 """The packages that the core can do without. A change of any other reaches everything."""
 
-LISTED = ("__init__.py", "options.py", "rules.py", "figures.py", "watchers.py")
+LISTED = tuple(
+    f"{name}.py"
+    for name in ("__init__", "expiry", "figures", "invariants", "options", "rules", "watchers")
+)
 """Files of an extension that the core finds by their names."""
 
 TOPS = ("cmd", "deploy", "direct", "profiling", "routes", "tests", "wsgi")
@@ -194,7 +197,8 @@ class Tree:
             return f"{path} is read by the core"
         users = self._users(path)
         for each in sorted(users):
-            if each.startswith("placement/") and _package(each) not in (*BESIDE_CORE, *TOPS):
+            is_core = each.startswith("placement/") and _package(each) not in (*BESIDE_CORE, *TOPS)
+            if is_core or (_package(each) == "extensions" and Path(each).name in LISTED):
                 return f"{path} reaches the core by {each}"
         askers = self._importers(self._naming(self._urls(users), ASKING))
         starters = self._importers(self._naming(self._programs(users)))

@@ -60,25 +60,27 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         (
             "placement/extensions/plans/service.py",
             # Its own suites, its URL in YAML, and proofs that play its requests.
-            "functional/test_plans functional/test_gabbi explorer/test_plan proofs/plans/test_carried_out"
-            " proofs/promise/test_errors proofs/promise/test_interleavings",
+            "extensions/plans/test_plans functional/test_gabbi explorer/test_plan"
+            " proofs/plans/test_carried_out proofs/promise/test_errors proofs/promise/test_interleavings",
             "property/test_ledger_model proofs/galera/test_races operations/deploy/test_reload",
         ),
         (
             "placement/extensions/claims/writing.py",
-            "functional/test_claims functional/test_plans property/test_claims_model"
+            "extensions/claims/test_claims extensions/plans/test_plans extensions/claims/test_claims_model"
             " proofs/races/test_gang_races proofs/histories/test_histories proofs/faults/test_campaign"
             " proofs/replay/test_replay",
             "client/test_flush search/test_packing operations/ops/test_schema_history unit/web/test_request",
         ),
         (
             "placement/extensions/plans/planning/walk.py",
-            "search/test_plans functional/test_plans unit/test_solver proofs/promise/test_errors",
-            "search/test_choose property/test_claims_model",
+            "extensions/plans/test_planning extensions/plans/test_plans extensions/plans/test_solver"
+            " proofs/promise/test_errors",
+            "search/test_choose extensions/claims/test_claims_model",
         ),
         (
             "placement/extensions/questions/what_if.py",
-            "functional/test_what_if client/test_drain_check explorer/test_capacity property/test_bounds",
+            "extensions/questions/test_what_if client/test_drain_check explorer/test_capacity"
+            " property/test_bounds",
             "search/test_scale db/test_isolation proofs/faults/test_frozen",
         ),
         # Asked through the client library, the commands of openstack and the examples.
@@ -94,7 +96,7 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         ),
         (
             "placement/extensions/history/history.py",
-            "client/test_history_client functional/test_history",
+            "client/test_history_client extensions/history/test_history",
             "search/test_scale",
         ),
         ("placement/extensions/feed/lookout.py", "client/test_mirror", "client/test_flush"),
@@ -102,13 +104,13 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         (
             "placement/client/comparison/survey.py",
             "operations/ops/test_compare operations/ops/test_absence operations/ops/test_programs",
-            "functional/test_claims operations/ops/test_startup",
+            "extensions/claims/test_claims operations/ops/test_startup",
         ),
         # Read by the module beside it.
         (
             "placement/client/schemas/provider_trees.json",
             "client/test_tree_file client/test_tree_command",
-            "client/test_claims functional/test_claims",
+            "client/test_claims extensions/claims/test_claims",
         ),
         # Imported by who walks its package.
         (
@@ -129,12 +131,12 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         (
             "placement/client/report.py",
             "client/test_flush client/test_tree_command proofs/races/test_reshape_races",
-            "functional/test_claims explorer/test_search proofs/promise/test_errors",
+            "extensions/claims/test_claims explorer/test_search proofs/promise/test_errors",
         ),
         (
             "placement/extensions/explorer/page/views/plan.js",
             "explorer/test_plan explorer/test_access operations/ops/test_config_check",
-            "functional/test_plans client/test_plans",
+            "extensions/plans/test_plans client/test_plans",
         ),
         (
             "placement/cmd/http_server.py",
@@ -144,25 +146,25 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         (
             "docs/openapi.json",
             "docs/test_openapi property/test_hostile_bodies",
-            "functional/test_claims",
+            "extensions/claims/test_claims",
         ),
-        ("docs/_tools/live_pages.py", "docs/test_docs", "functional/test_claims"),
-        ("CHANGES.rst", "docs/test_supported", "functional/test_claims"),
+        ("docs/_tools/live_pages.py", "docs/test_docs", "extensions/claims/test_claims"),
+        ("CHANGES.rst", "docs/test_supported", "extensions/claims/test_claims"),
         ("etc/uwsgi/placement.ini", "operations/deploy/test_servers", "search/test_scale"),
         ("examples/claim_eight.py", "client/test_examples", "search/test_scale"),
-        ("tests/search/worlds.py", "search/test_against_oracle", "functional/test_claims"),
+        ("tests/search/worlds.py", "search/test_against_oracle", "extensions/claims/test_claims"),
         ("tests/search/test_scale.py", "search/test_scale", "search/test_packing"),
         (
             "tests/client/conftest.py",
             "client/test_flush client/test_plans",
-            "functional/test_claims",
+            "extensions/claims/test_claims",
         ),
         (
             "tests/support/damage.py",
             "functional/test_damage proofs/scrub/test_by_hand",
             "client/test_flush",
         ),
-        ("tests/gabbits/plans.yaml", "functional/test_gabbi", "functional/test_plans"),
+        ("tests/gabbits/plans.yaml", "functional/test_gabbi", "extensions/plans/test_plans"),
         # Data, and what is started by its name.
         (
             "tests/search/data/examples.json",
@@ -182,10 +184,10 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         (
             "tests/support/library_server.py",
             "operations/deploy/test_servers",
-            "functional/test_claims",
+            "extensions/claims/test_claims",
         ),
         # Whoever imports a module imports its packages.
-        ("tests/search/__init__.py", "search/test_scale search/test_plans", "client/test_flush"),
+        ("tests/search/__init__.py", "search/test_scale extensions/plans/test_planning", "client/test_flush"),
         (
             "tests/operations/ops/defaults.json",
             "operations/ops/test_config_check",

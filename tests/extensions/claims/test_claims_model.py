@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from placement.db import invariants, scrub
 from placement.db.database import Database
 from placement.extensions.claims import choices, groups, shortcuts
-from tests.property.claims_model import Claims
+from tests.extensions.claims.claims_model import Claims
 from tests.property.claims_orders import Claim, NotAllowed, Order, milliseconds, require, subsets
 from tests.property.claims_rows import add_record, body_of, candidates_of, rows_of, stored
 from tests.property.claims_world import (

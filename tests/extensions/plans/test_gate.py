@@ -12,8 +12,8 @@ from placement.extensions.plans.planning.values import Costs, Limits, Occupant
 from placement.placing.members import Members
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
+from tests.extensions.plans.plan_worlds import Where, World, draw_world, give, list_steps, start_of
 from tests.search import builders
-from tests.search.plan_worlds import Where, World, draw_world, give, list_steps, start_of
 from tests.search.worlds import seeds
 
 STEPS = 4

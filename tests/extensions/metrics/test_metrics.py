@@ -15,7 +15,7 @@ from placement.db import consumer_rows, schema
 from placement.db.database import Database, StaleRead, Transaction
 from placement.db.engine import make_engine
 from placement.extensions.metrics.kept_figures import KeptFigures
-from tests.functional import test_claims as gangs
+from tests.extensions.claims import test_claims as gangs
 from tests.support import bodies, databases
 from tests.support.clock import let_holds_end
 from tests.support.processes import ran
@@ -269,7 +269,7 @@ def test_switched_off_nothing_is_there() -> None:
         "with running() as s: s.request('GET', '/resource_providers')\n"
         "print([n for n in sys.modules if 'prometheus' in n or n == 'placement.extensions.metrics.metrics'])"
     )
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     done = ran([sys.executable, "-c", script], cwd=root, check=True)
     assert done.stdout.strip() == "[]"
 

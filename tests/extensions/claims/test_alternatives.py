@@ -11,7 +11,7 @@ from placement.db import invariants
 from placement.db.coexistence import state
 from placement.extensions.claims import service as claims_service
 from placement.extensions.claims import shortcuts, writing
-from tests.functional.test_claims import claim, place, roots
+from tests.extensions.claims.test_claims import claim, place, roots
 from tests.support.databases import KINDS
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid

@@ -15,7 +15,7 @@ from placement.db import invariants, models, scrub
 from placement.extensions.history import history_rows, trimmer
 from placement.extensions.history.trimmer import Trimmer
 from placement.objects import scrubber
-from tests.functional.test_claims import claim
+from tests.extensions.claims.test_claims import claim
 from tests.proofs.replay.ledger import require_whole
 from tests.support.bodies import entry
 from tests.support.clock import let_holds_end

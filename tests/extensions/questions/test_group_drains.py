@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.functional.test_claims import claim, place
-from tests.functional.test_survival import any_uuid, by_consumer, drained
+from tests.extensions.claims.test_claims import claim, place
+from tests.extensions.questions.test_survival import any_uuid, by_consumer, drained
 from tests.search import worlds
 from tests.support import recorder
 from tests.support.service import Service, running

@@ -18,9 +18,9 @@ from placement.extensions.feed import lookout
 from placement.extensions.feed.feed import Token, find_token
 from placement.extensions.feed.lookout import Lookout
 from placement.objects.scrubber import Scrubber
+from tests.extensions.trees.test_trees import CELL, HOST, OTHER, SERVER, VOLUME, claim, links, stock
+from tests.extensions.trees.test_trees import place as place
 from tests.functional.test_scrub import forget, go_round
-from tests.functional.test_trees import CELL, HOST, OTHER, SERVER, VOLUME, claim, links, stock
-from tests.functional.test_trees import place as place
 from tests.support import bodies, clock, recorder
 from tests.support.both_services import HOST as SHARED_HOST
 from tests.support.both_services import Both

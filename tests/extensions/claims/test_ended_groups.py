@@ -12,7 +12,7 @@ from placement import errors
 from placement.db import invariants, models, scrub
 from placement.extensions.claims import broken_groups, group_rows, groups
 from placement.extensions.claims import service as claims_service
-from tests.functional.test_claims import claim, place
+from tests.extensions.claims.test_claims import claim, place
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
 from tests.support.service import Service, running

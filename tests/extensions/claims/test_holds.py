@@ -19,7 +19,7 @@ from placement.db import invariants, models
 from placement.db.database import Database, Transaction
 from placement.db.transport import Message
 from placement.extensions.claims import expiry, shortcuts
-from tests.functional.test_claims import claim, let_holds_end, place
+from tests.extensions.claims.test_claims import claim, let_holds_end, place
 from tests.support import bodies
 from tests.support.client import HANGS_S, Answer
 from tests.support.databases import KINDS, opened

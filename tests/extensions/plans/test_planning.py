@@ -10,7 +10,7 @@ from placement.extensions.plans.planning import plan, solver
 from placement.extensions.plans.planning.plan import make_plan
 from placement.extensions.plans.planning.values import MoveStep, NoPlan, Plan
 from placement.search.work import Work
-from tests.search.plan_worlds import (
+from tests.extensions.plans.plan_worlds import (
     TooMany,
     World,
     draw_marked_world,

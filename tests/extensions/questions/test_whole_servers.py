@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placement.extensions.questions import survival
-from tests.functional.test_claims import claim, place
+from tests.extensions.claims.test_claims import claim, place
 from tests.search import shared_worlds, worlds
 from tests.search.shared_worlds import SharedWorld, draw_shared_world
 from tests.support import recorder
