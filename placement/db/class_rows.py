@@ -57,7 +57,7 @@ def _compile_look_up(lock: bool) -> CompiledStatement:
     return CompiledStatement(statement.with_for_update() if lock else statement)
 
 
-def hold(tx: Transaction, names: Collection[str]) -> dict[str, int]:
+def lock(tx: Transaction, names: Collection[str]) -> dict[str, int]:
     """Return the ids of those names that are classes, and lock them against deletion. One statement.
 
     For a transaction that is about to write rows with these ids. The foreign key alone would refuse

@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, ColumnElement
 
 from placement.db import dialects
 
-NOW: ColumnElement[int] = dialects.Spelled(
+NOW: ColumnElement[int] = dialects.DialectText(
     {
         # 2440587.5 is the Julian day of the epoch; unixepoch('subsec') is of SQLite 3.42.
         "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",

@@ -92,7 +92,7 @@ _PROVIDER = (
     func.coalesce(_providers.c.root_provider_id, _providers.c.id),
     func.coalesce(_providers.c.name, _providers.c.uuid),
     func.coalesce(_providers.c.generation, 0),
-    dialects.Spelled(
+    dialects.DialectText(
         _SECONDS,
         func.coalesce(_providers.c.updated_at, _providers.c.created_at),
         type_=BigInteger(),

@@ -25,6 +25,7 @@ from placement.db import character_sets, deadlines, dialects, driver_errors, fre
 from placement.db.change import Change, WriteWatcher
 from placement.db.engine import HOSTS
 from placement.db.lost_connections import LostConnections
+from placement.db.queues import BriefQueue, FrozenDatabaseGuard, WriterQueue
 from placement.db.statements import (
     NOTHING,
     ROWS_AT_ONCE,
@@ -38,9 +39,8 @@ from placement.db.statements import (
     insert_of,
     list_key,
 )
-from placement.db.transport import QueuedStatement, Watch
+from placement.db.transport import MessageObservers, QueuedStatement
 from placement.db.transport import StaleRead as StaleRead
-from placement.db.turns import Silence, SoonOrNever, WriterQueue
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Access")
@@ -88,9 +88,9 @@ class Access:
 
     unfinished = ""
 
-    def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
+    def __init__(self, connection: Connection, watch: MessageObservers | None = None) -> None:
         self._connection = connection
-        self._watch = watch or Watch()
+        self._watch = watch or MessageObservers()
         self.dialect = dialects.kind(connection)
         self._may_wait = bool(connection.info.get(transport.SEVERAL))
         self._queue: list[QueuedStatement] = []
@@ -247,7 +247,7 @@ class Transaction(Access):
     attempt = 0
     is_unnamed = False
 
-    def __init__(self, connection: Connection, watch: Watch | None = None) -> None:
+    def __init__(self, connection: Connection, watch: MessageObservers | None = None) -> None:
         super().__init__(connection, watch)
         self.slot_seed = secrets.randbits(16)
         self.watchers: Sequence[WriteWatcher] = ()
@@ -346,7 +346,7 @@ class Database:
         """The transactions that have a connection now: cheaper to count than the pool's connections."""
         self.watchers: Sequence[WriteWatcher] = ()
         """Observers of all writes; set by whoever knows the configuration."""
-        self.watch = Watch()
+        self.watch = MessageObservers()
         self.observers = self.watch.observers
         """Called before and after each message to the database."""
         self.dialect = dialects.kind(engine)
@@ -358,7 +358,7 @@ class Database:
         if in_memory:
             self._readers = self._writers = threading.RLock()
         # Without this each thread of a server waits out the deadlines of a frozen database by itself.
-        self._silence = Silence()
+        self._frozen_guard = FrozenDatabaseGuard()
         self.lost = LostConnections()
         self._attempts = attempts
         self._deadline_s = deadline_s
@@ -456,10 +456,10 @@ class Database:
 
         retry, turn, brief = self._write_retry, self._writers, deadlines.USUAL
         if wait_s is not None:
-            retry, brief = self._brief_retry, deadlines.make_brief(self.dialect, wait_s)
+            retry, brief = self._brief_retry, deadlines.limit_lock_wait(self.dialect, wait_s)
             # SQLite's writers wait here, not in the database, whose short deadline would not hold.
             if isinstance(turn, WriterQueue):
-                turn = SoonOrNever(turn, wait_s)
+                turn = BriefQueue(turn, wait_s)
         begin = (*brief.before, *dialects.BEGIN_WRITE[self.dialect], *brief.inside)
         try:
             return self._run_repeatedly(retry, self._run, Transaction, attempt, begin, turn, brief.after)
@@ -514,7 +514,7 @@ class Database:
     ) -> T:
         try:
             # The order matters: a writer of SQLite that waits for its turn takes no connection from readers.
-            with turn, self._silence.notice(), self._connect() as connection:
+            with turn, self._frozen_guard.notice(), self._connect() as connection:
                 access = kind(connection, self.watch)
                 self.in_use.add(access)
                 try:

@@ -73,7 +73,7 @@ class Deadlines:
     idle_transaction: int
 
 
-class Brief(NamedTuple):
+class LockWaitStatements(NamedTuple):
     """Statements that make a transaction wait less for locks: sent before it, first inside it, and after."""
 
     before: tuple[str, ...] = ()
@@ -81,23 +81,26 @@ class Brief(NamedTuple):
     after: tuple[str, ...] = ()
 
 
-USUAL = Brief()
+USUAL = LockWaitStatements()
 
 
-def make_brief(kind: str, wait_s: float) -> Brief:
+def limit_lock_wait(kind: str, wait_s: float) -> LockWaitStatements:
     """Return what lets a transaction wait so long for each lock; MySQL knows whole seconds only."""
     # The wait is at least 1 ms: 0 means no limit on PostgreSQL.
     wait_ms = max(1, int(1000 * wait_s))
     if kind == "postgresql":
         # LOCAL: it ends with the transaction, so nothing has to be put back.
-        return Brief(inside=(f"SET LOCAL lock_timeout = {wait_ms}",))
+        return LockWaitStatements(inside=(f"SET LOCAL lock_timeout = {wait_ms}",))
     if kind == "sqlite":
         # This statement precedes BEGIN IMMEDIATE, which is the statement that waits.
         usual_ms = 1000 * SQLITE_S
-        return Brief((f"PRAGMA busy_timeout = {wait_ms}",), (), (f"PRAGMA busy_timeout = {usual_ms}",))
+        return LockWaitStatements(
+            before=(f"PRAGMA busy_timeout = {wait_ms}",),
+            after=(f"PRAGMA busy_timeout = {usual_ms}",),
+        )
     # Kept on the server meanwhile: its operator, or the URL, may have set another than ours.
     seconds = max(1, math.ceil(wait_s))
-    return Brief(
+    return LockWaitStatements(
         (f"SET @lock_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = {seconds}",),
         (),
         ("SET innodb_lock_wait_timeout = @lock_wait",),

@@ -40,7 +40,7 @@ def kind(bind: Connection | Engine | SQLCompiler) -> str:
     return "mysql" if name in MYSQL else name
 
 
-class Spelled(FunctionElement[Any]):
+class DialectText(FunctionElement[Any]):
     """An expression that each kind of database spells in its own way.
 
     :param spelling: by kind, with ``{}`` or ``{0}`` in the places of the arguments.
@@ -57,7 +57,7 @@ class Spelled(FunctionElement[Any]):
             self.type = type_
 
 
-@compiles(Spelled)
-def _compile_spelled(element: Spelled, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(DialectText)
+def _compile_spelled(element: DialectText, compiler: SQLCompiler, **options: Any) -> str:
     arguments = [compiler.process(each, **options) for each in element.clauses]
     return element.spelling[kind(compiler)].format(*arguments)

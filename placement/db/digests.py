@@ -51,14 +51,14 @@ _RATIO = {"sqlite": "{}", "postgresql": "hashfloat8({})", "mysql": "{}"}
 def _checksum(*values: ColumnElement[Any]) -> ColumnElement[int]:
     places = ", ".join(["{}"] * len(values))
     spelling = {kind: text.replace("{}", places) for kind, text in _CHECKSUM.items()}
-    return cast(dialects.Spelled(spelling, *values), BigInteger)
+    return cast(dialects.DialectText(spelling, *values), BigInteger)
 
 
 MEASURE: ColumnElement[int] = _checksum(literal("digests of release 1", Text), literal(0.5, Float))
 """A value that differs if another server, or another release, computes digests differently."""
 
 _amounts = [
-    dialects.Spelled(_RATIO, column) if name == "allocation_ratio" else column
+    dialects.DialectText(_RATIO, column) if name == "allocation_ratio" else column
     for name in InventoryRecord._fields
     for column in [_inventories.c[name]]
 ]

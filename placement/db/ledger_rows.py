@@ -258,7 +258,7 @@ _SHOWN = CompiledStatement(
 )
 
 
-def hold(
+def lock_with_inventories(
     tx: Transaction, provider_ids: Collection[int]
 ) -> tuple[dict[int, LockedProvider], list[InventoryRow]]:
     """Lock providers in id order together with their inventories. One statement.

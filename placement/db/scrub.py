@@ -103,7 +103,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Way:
+class ScrubOptions:
     """How a part is compared.
 
     :param thorough: look for rows that should not be there even where all sums agree.
@@ -126,7 +126,7 @@ class Stage:
     name: str
     ids: ColumnElement[int]
     size: int
-    compare: Callable[[Database, Parameters, Part, Way], None]
+    compare: Callable[[Database, Parameters, Part, ScrubOptions], None]
     every: int = 1
 
     @cached_property
@@ -136,7 +136,7 @@ class Stage:
         some = next_ones.limit(bindparam("size")).subquery()
         return CompiledStatement(select(func.count(), func.max(some.c.id)))
 
-    def go_on(self, db: Database, after: int, size: int, way: Way) -> Part:
+    def go_on(self, db: Database, after: int, size: int, options: ScrubOptions) -> Part:
         """Compare the ids of the next ``size`` rows, and mend what differs.
 
         :raises errors.PlacementError: the database is busy, or takes no writes.
@@ -145,7 +145,7 @@ class Stage:
         ((rows, last),) = db.read(lambda reader: reader.rows(self.bounds, bounds))
         part = Part(last if rows == size else None, rows)
         last = BEYOND if part.last is None else part.last
-        self.compare(db, {"after": after, "last": last}, part, way)
+        self.compare(db, {"after": after, "last": last}, part, options)
         return part
 
 
@@ -155,7 +155,7 @@ def _within(column: ColumnElement[int]) -> ColumnElement[bool]:
 
 # A share of one processor is promised, and measured by the clock. PostgreSQL takes three for a long
 # statement, unless it calls a function that parallel workers may not run.
-_BY_ONE_PROCESS: ColumnElement[bool] = dialects.Spelled(
+_BY_ONE_PROCESS: ColumnElement[bool] = dialects.DialectText(
     {
         "postgresql": "(SELECT set_config('max_parallel_workers_per_gather', '0', true)) = '0'",
         **dict.fromkeys(("sqlite", "mysql"), "1 = 1"),
@@ -291,7 +291,7 @@ def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
         tx.change(_NOTE_DIGESTS, {"provider": unnoted})
     adoption.adopt(tx, foreign)
     for name in foreign.values():
-        adoption.tell_of(name)
+        adoption.log_foreign_write(name)
     # A provider may have been moved out of another tree, which no row shows any more.
     writes.finish(tx, Change(touched=moved, is_unnamed=bool(moved)))
     # During a coexistence the other service may have done it.
@@ -334,7 +334,7 @@ _PLACES_OF_OWNERS = CompiledStatement(
 )
 
 
-def _show_owners_again(db: Database, wrong: Sequence[Row], way: Way) -> None:
+def _show_owners_again(db: Database, wrong: Sequence[Row], options: ScrubOptions) -> None:
     """Let all read again the trees in which they have seen other owners.
 
     :param wrong: rows of ``_WRONG_SUMS``. The sums of an owner who got a consumer by hand are too small.
@@ -345,7 +345,7 @@ def _show_owners_again(db: Database, wrong: Sequence[Row], way: Way) -> None:
         given = {"project": sorted(projects), "user": sorted(users)}
         places = db.read(partial(_read_column, statement=_PLACES_OF_OWNERS, given=given))
         for ids in batches(sorted(places), AT_ONCE):
-            db.write(partial(_show_usage_again, ids=ids), wait_s=way.wait_s)
+            db.write(partial(_show_usage_again, ids=ids), wait_s=options.wait_s)
 
 
 def _show_usage_again(tx: Transaction, ids: Collection[int]) -> None:
@@ -493,7 +493,7 @@ def _tell(part: Part, what: str, sentences: Collection[str]) -> None:
 # The stages
 
 
-def _compare_providers(db: Database, span: Parameters, part: Part, way: Way) -> None:
+def _compare_providers(db: Database, span: Parameters, part: Part, options: ScrubOptions) -> None:
     found = db.read(lambda reader: reader.rows(_WRONG_USAGE, span))
     wrong = {provider_id for provider_id, is_there in found if is_there}
     is_shared = bool(found) and db.read(is_under_way)
@@ -501,27 +501,27 @@ def _compare_providers(db: Database, span: Parameters, part: Part, way: Way) -> 
         # A corrected counter does not show any more that the other service has just written.
         db.write(state.forget_quiet)
     for ids in batches(sorted(wrong), AT_ONCE):
-        _tell(part, "usage", db.write(partial(_mend_counters, ids=ids), wait_s=way.wait_s))
+        _tell(part, "usage", db.write(partial(_mend_counters, ids=ids), wait_s=options.wait_s))
     if not is_shared and not all(is_there for _, is_there in found):
         part.left += _examine(db, invariants.DANGLING)
     unlike = db.read(lambda reader: reader.column(_UNLIKE, span))
     for ids in batches(unlike, AT_ONCE):
-        _tell(part, "contents", db.write(partial(_mend_contents, ids=ids), wait_s=way.wait_s))
-    if way.thorough or part.healed:
+        _tell(part, "contents", db.write(partial(_mend_contents, ids=ids), wait_s=options.wait_s))
+    if options.thorough or part.healed:
         _compare_rows(_ROWS_OF_PROVIDERS, db, span, part)
 
 
-def _compare_owners(db: Database, span: Parameters, part: Part, way: Way) -> None:
+def _compare_owners(db: Database, span: Parameters, part: Part, options: ScrubOptions) -> None:
     if wrong := db.read(lambda reader: reader.rows(_WRONG_SUMS, span)):
         # First: if this process dies in between, the sums still say it.
-        _show_owners_again(db, wrong, way)
-        _tell(part, "owners", db.write(partial(_mend_sums, span=span), wait_s=way.wait_s))
-    if way.thorough or part.healed:
+        _show_owners_again(db, wrong, options)
+        _tell(part, "owners", db.write(partial(_mend_sums, span=span), wait_s=options.wait_s))
+    if options.thorough or part.healed:
         _compare_rows(_ROWS_OF_OWNERS, db, span, part)
 
 
-def _compare_others(db: Database, span: Parameters, part: Part, way: Way) -> None:
-    kinds = (_SLOTS, _WITHOUT_CONSUMER, *(_list_rows_of_extensions() if way.thorough else ()))
+def _compare_others(db: Database, span: Parameters, part: Part, options: ScrubOptions) -> None:
+    kinds = (_SLOTS, _WITHOUT_CONSUMER, *(_list_rows_of_extensions() if options.thorough else ()))
     _compare_rows(kinds, db, span, part)
 
 
@@ -558,7 +558,7 @@ def scrub_all(
         after: int | None = -BEYOND
         done = 0
         while after is not None:
-            part = stage.go_on(db, after, stage.size, Way(thorough=True, wait_s=None))
+            part = stage.go_on(db, after, stage.size, ScrubOptions(thorough=True, wait_s=None))
             after = part.last
             done += part.rows
             healed += part.healed

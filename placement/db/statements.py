@@ -288,7 +288,7 @@ def is_one_of(column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElemen
 
 
 def _is_in(column: ColumnElement[Any], values: BindParameter[Any]) -> ColumnElement[bool]:
-    return column.bool_op("IN")(dialects.Spelled(_MANY, values))
+    return column.bool_op("IN")(dialects.DialectText(_MANY, values))
 
 
 def by_key(

@@ -74,7 +74,7 @@ class Observer:
 
 
 @dataclass
-class Watch:
+class MessageObservers:
     """The observers of the messages to a database.
 
     ``comment``: returns the comment that ``connection_trace`` appends to each message, the one option that
@@ -122,7 +122,7 @@ def prepare(engine: Engine) -> None:
 def send(
     connection: Connection,
     statements: Sequence[QueuedStatement],
-    watch: Watch,
+    watch: MessageObservers,
     *,
     reads: bool = False,
 ) -> DriverResult:

@@ -68,17 +68,17 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
     with_stock = ledger.is_everyday(tx, change.consumers)
     reading = ledger.read(tx, change.consumers, with_stock=with_stock)
     replacement.require_sound(change.consumers, reading, change.action)
-    _require_holders(tx, change.consumers)
+    _require_unexpired(tx, change.consumers)
     replaced = replacement.work_out(change.consumers, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
     if ledger.try_claim(tx, replaced, owners, reading):
         return
-    providers, inventories = ledger.write_then_hold(tx, replaced)
+    providers, inventories = ledger.write_then_lock(tx, replaced)
     writes.finish(tx, ledger.list_outcome(replaced, owners, providers, inventories))
 
 
-def _require_holders(tx: Transaction, changes: Sequence[ConsumerChange]) -> None:
+def _require_unexpired(tx: Transaction, changes: Sequence[ConsumerChange]) -> None:
     """Check that no consumer gives others allocations that have expired.
 
     :raises ConsumerConflict: 409, as if they had been removed already (specification 10 section 5)
@@ -120,7 +120,7 @@ def remove(
     replaced = replacement.work_out(changes, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
-    providers, inventories = ledger.write_then_hold(tx, replaced)
+    providers, inventories = ledger.write_then_lock(tx, replaced)
     writes.finish(tx, ledger.list_outcome(replaced, owners, providers, inventories, steps={}))
     return providers
 

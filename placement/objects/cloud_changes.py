@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from placement import telemetry
 from placement.db import cloud_rows
 from placement.db.change_rows import Changed, Log
-from placement.db.coexistence.signs import Signs, read_signs
+from placement.db.coexistence.signs import ForeignChangeChecksums, read_signs
 from placement.db.database import Snapshot
 from placement.search.cloud import BLOCK, Cloud
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
@@ -28,7 +28,7 @@ RELOAD_FRACTION = 0.25
 
 assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 
-Mark = Log | Signs
+Mark = Log | ForeignChangeChecksums
 """The mark by which later changes of a cloud are noticed: the log, or during a coexistence the signs."""
 
 
@@ -70,7 +70,7 @@ def read_update(
     """
     log, any_expired = cloud_rows.log(tx)
     if log is None:
-        before = mark if isinstance(mark, Signs) else None
+        before = mark if isinstance(mark, ForeignChangeChecksums) else None
         signs = read_signs(tx, before)
         ranges = signs.changed_since(before) if before else None
         # Rows that were read before the coexistence are not covered by signs, so they are read anew.

@@ -202,7 +202,7 @@ def replace_all(
         rows = inventory_rows.lock_of(tx, [provider.id])
         present = {row.class_name: row for row in rows if row.class_name}
         # Held against deletion: a class whose last record is being added could go in between.
-        class_ids = class_rows.hold(tx, records.keys() - present.keys())
+        class_ids = class_rows.lock(tx, records.keys() - present.keys())
         unknown = sorted(records.keys() - present.keys() - class_ids.keys())
         if unknown:
             raise InventoryClassMissing(

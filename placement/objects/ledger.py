@@ -165,7 +165,7 @@ def lock_inventories(
     return recount_doubted(tx, providers.values(), inventories, written)
 
 
-def hold_places(
+def lock_places(
     tx: Transaction, replaced: Replacement, written: Mapping[InventoryKey, int] = NOTHING
 ) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
     """Lock the providers with their inventories, and check that there is room.
@@ -175,10 +175,10 @@ def hold_places(
     :raises DoesNotFit: 409, one of its kinds
     :raises StaleRead: a provider that the request names was deleted meanwhile.
     """
-    providers, records = ledger_rows.hold(tx, replaced.provider_ids)
+    providers, records = ledger_rows.lock_with_inventories(tx, replaced.provider_ids)
     inventories = recount_doubted(tx, providers.values(), replacement.by_place(records), written)
     # A record that was inserted while the statement waited for its lock is not in what it returns on
-    # PostgreSQL (ledger_rows.hold): only what has room is believed at once.
+    # PostgreSQL (ledger_rows.lock_with_inventories): only what has room is believed at once.
     whole = (
         providers.keys() == replaced.provider_ids and replaced.freed.keys() <= inventories.keys()
     )
@@ -191,18 +191,18 @@ def hold_places(
     return providers, inventories
 
 
-def write_then_hold(
+def write_then_lock(
     tx: Transaction, replaced: Replacement
 ) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
-    """Write the allocations, then lock their places and check that there is room, as :func:`hold_places`.
+    """Write the allocations, then lock their places and check that there is room, as :func:`lock_places`.
 
     In this order the locks are held for less; a refusal takes back what was written.
     """
     if any(new.amount > MAX_INT for new in replaced.added):
         # No column can hold the amount, but neither can an inventory: this refuses the right allocation.
-        hold_places(tx, replaced)
+        lock_places(tx, replaced)
     write_allocations(tx, replaced)
-    return hold_places(tx, replaced, replaced.used_changes())
+    return lock_places(tx, replaced, replaced.used_changes())
 
 
 def write_allocations(tx: Transaction, replaced: Replacement) -> None:

@@ -18,7 +18,7 @@ from placement.objects.picture import Look, Picture, find_existing, unseen_in
 from placement.search.cloud import Cloud
 from placement.search.columns import LARGEST_AMOUNT
 from placement.search.request import CandidateRequest
-from placement.search.unmet import Unmet, find_unmet
+from placement.search.unmet import UnmetCondition, find_unmet
 
 
 def look_for(picture: Picture, question: CandidateRequest) -> Look:
@@ -76,7 +76,7 @@ def _look_at_unmet(picture: Picture, question: CandidateRequest) -> Look | None:
         return newest
 
 
-def _is_met(access: Access, condition: Unmet) -> bool:
+def _is_met(access: Access, condition: UnmetCondition) -> bool:
     """Tell whether some provider in the database meets the condition by now."""
     if condition.traits:
         return cloud_rows.any_has_trait(access, condition.traits)

@@ -187,7 +187,7 @@ def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Readi
         for name, id_ in reading.classes.items()
         if id_ in added_ids and os_resource_classes.is_custom(name)
     }
-    if class_rows.hold(tx, names) != names:
+    if class_rows.lock(tx, names) != names:
         raise StaleRead("a resource class was deleted meanwhile")
 
 

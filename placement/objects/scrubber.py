@@ -125,8 +125,8 @@ class Scrubber:
 
     def _take_stretch(self, progress: ScrubProgress) -> ScrubProgress:
         """Compare part after part while there is time; return how far it came."""
-        way = scrub.Way(thorough=progress.rounds % THOROUGH_EVERY == 0)
-        stages = [each for each in scrub.STAGES if way.thorough or progress.rounds % each.every == 0]
+        options = scrub.ScrubOptions(thorough=progress.rounds % THOROUGH_EVERY == 0)
+        stages = [each for each in scrub.STAGES if options.thorough or progress.rounds % each.every == 0]
         names = [stage.name for stage in stages]
         # Another release may have a stage that this one does not know: then the round begins anew.
         number = names.index(progress.stage) if progress.stage in names else 0
@@ -134,7 +134,7 @@ class Scrubber:
         end_s = time.monotonic() + STRETCH_S
         while number < len(names):
             stage, began_s = stages[number], time.monotonic()
-            part = stage.go_on(self._db, after, self._sizes[stage.name], way)
+            part = stage.go_on(self._db, after, self._sizes[stage.name], options)
             self._size(stage, time.monotonic() - began_s)
             self._note(stage, part)
             number, after = (number, part.last) if part.last is not None else (number + 1, -scrub.BEYOND)

@@ -19,7 +19,7 @@ from placement.placing.all_ways import AllWays
 from placement.placing.attempts import NextOrder, attempt
 from placement.placing.board import Board
 from placement.placing.packing import free_columns, pack, total
-from placement.placing.pool import Pools, begin_anywhere
+from placement.placing.pool import Pools, start_at_random_tree
 from placement.placing.turns import Ranking, TreeOrder
 from placement.placing.wishes import ChosenPlace, GroupState, NoPlace, Wish, WishList
 from placement.search.cloud import SHARING_TRAIT, Cloud
@@ -91,7 +91,7 @@ class _Chooser:
         places: dict[int, ChosenPlace] = {}
         taken: set[int] = set()
         for first, numbers in self._wishes.alike.items():
-            request = begin_anywhere(self._wishes[first].request, self._draw)
+            request = start_at_random_tree(self._wishes[first].request, self._draw)
             request = replace(request, limit=len(numbers))
             found = search(self._start, request, self._known, self._work)
             if len(found) < len(numbers):

@@ -10,7 +10,7 @@ from placement.placing.remedies import (
     Count,
     RelaxableRequest,
     Remedies,
-    one_more,
+    raise_limit_by_one,
     remedies,
 )
 from placement.search.candidate import SearchResult
@@ -76,7 +76,7 @@ def explain_on(
     about: str | None = None,
 ) -> Explanation:
     """Explain what the search finds on this cloud, which stays as it is, as :func:`explain_opened` does."""
-    opened = open_cloud(cloud, known, one_more(asked.request), work)
+    opened = open_cloud(cloud, known, raise_limit_by_one(asked.request), work)
     return explain_opened(opened, asked, about, work_factor, work)
 
 

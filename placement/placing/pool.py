@@ -70,12 +70,12 @@ class Pools:
         self._wishes = wishes
         self._by_first: dict[int, Pool] = {}
         for first in wishes.alike:
-            pool = Pool.of(cloud, begin_anywhere(wishes[first].request, draw), known, work)
+            pool = Pool.of(cloud, start_at_random_tree(wishes[first].request, draw), known, work)
             # The strategy "any" keeps the order of the search, which itself begins somewhere.
             self._by_first[first] = pool if ranking.order == "any" else pool.order_by(ranking, draw)
 
     def __getitem__(self, number: int) -> Pool:
-        return self._by_first[self._wishes.first_like(number)]
+        return self._by_first[self._wishes.first_alike(number)]
 
     def hardest_first(self) -> list[int]:
         """Return the numbers of the wishes in the order of placing; equal ones one after another.
@@ -92,13 +92,13 @@ class Pools:
             range(len(wishes)),
             key=lambda number: (
                 len(self[number].roots),
-                -part[wishes.first_like(number)],
+                -part[wishes.first_alike(number)],
                 wishes.likeness(number),
             ),
         )
 
 
-def begin_anywhere(request: CandidateRequest, draw: random.Random | None) -> CandidateRequest:
+def start_at_random_tree(request: CandidateRequest, draw: random.Random | None) -> CandidateRequest:
     """Return a request without bounds that begins somewhere in the order of the trees, if that is drawn."""
     # Processes that begin with the same tree would all go for the same few hosts, and overtake each other.
     start = None if draw is None else draw.getrandbits(63)

@@ -57,7 +57,7 @@ class Budget:
     def count(self, cloud: Cloud, request: CandidateRequest) -> Count:
         """Return the number of allocation requests that the compatible API answers to this request."""
         limit = request.limit or COUNTED
-        return self.count_result(cloud, request, self.search(cloud, one_more(request)), limit)
+        return self.count_result(cloud, request, self.search(cloud, raise_limit_by_one(request)), limit)
 
     def count_if_any_is_left(self, cloud: Cloud, request: CandidateRequest) -> Count:
         """Return the same, and 0 of an incomplete count if there may be no search any more."""
@@ -87,7 +87,7 @@ class Budget:
         return len(result) > 0
 
 
-def one_more(request: CandidateRequest) -> CandidateRequest:
+def raise_limit_by_one(request: CandidateRequest) -> CandidateRequest:
     """Return the request with a limit of one more than is counted, to see whether there are more."""
     return replace(request, limit=(request.limit or COUNTED) + 1)
 

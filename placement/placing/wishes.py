@@ -55,7 +55,7 @@ class WishList:
     def __getitem__(self, number: int) -> Wish:
         return self.wishes[number]
 
-    def first_like(self, number: int) -> int:
+    def first_alike(self, number: int) -> int:
         """Return the number of the first wish that asks the same."""
         return self._first_alike[number]
 

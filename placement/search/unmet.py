@@ -15,7 +15,7 @@ from placement.search.filters import AGGREGATE, FILTERS, ROOT_FILTERS, TRAIT, Fi
 from placement.search.request import CandidateRequest
 
 
-class Unmet(NamedTuple):
+class UnmetCondition(NamedTuple):
     """A condition of a request: at most one of the three is there.
 
     ``traits``, ``aggregates``: some provider should have one of them; ``amount``: so much of the class.
@@ -26,7 +26,7 @@ class Unmet(NamedTuple):
     amount: tuple[str, int] | None = None
 
 
-def find_unmet(cloud: Cloud, request: CandidateRequest) -> Unmet | None:
+def find_unmet(cloud: Cloud, request: CandidateRequest) -> UnmetCondition | None:
     """Return a condition that no provider meets, so that there is no candidate; None if each is met."""
     wanted: list[tuple[Filter[Any], frozenset[str]]] = [*conditions(ROOT_FILTERS, request)]
     for group in request.groups:
@@ -34,13 +34,13 @@ def find_unmet(cloud: Cloud, request: CandidateRequest) -> Unmet | None:
     for condition, names in wanted:
         if condition.wanted and not condition.test(cloud, names).any():
             if condition.attribute is TRAIT:
-                return Unmet(traits=names)
+                return UnmetCondition(traits=names)
             if condition.attribute is AGGREGATE:
-                return Unmet(aggregates=names)
+                return UnmetCondition(aggregates=names)
     for group in request.groups:
         for name, amount in group.amounts.items():
             if not _is_held(cloud, name, amount):
-                return Unmet(amount=(name, amount))
+                return UnmetCondition(amount=(name, amount))
     return None
 
 

@@ -42,7 +42,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Database]:
 def stock(db: Database, made: str) -> list[InventoryRow]:
     """Return the inventory records as they are, by id."""
     found = resource_provider.show(db, made).id
-    _, records = db.write(lambda tx: ledger_rows.hold(tx, [found]))
+    _, records = db.write(lambda tx: ledger_rows.lock_with_inventories(tx, [found]))
     return sorted(records, key=lambda record: record.id)
 
 

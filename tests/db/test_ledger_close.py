@@ -76,7 +76,7 @@ class Ledger:
         for _ in range(count):
             made = add_host(self.db, **dict.fromkeys(CLASSES, 100))
             ids.append(resource_provider.show(self.db, made).id)
-        providers, records = self.db.write(lambda tx: ledger_rows.hold(tx, ids))
+        providers, records = self.db.write(lambda tx: ledger_rows.lock_with_inventories(tx, ids))
         # Providers come in order, the records of one provider in any.
         records.sort(key=lambda record: record.id)
         return [

@@ -13,10 +13,10 @@ import pytest
 import webob
 from sqlalchemy import text
 
-from placement.db import turns
+from placement.db import queues
 from placement.db.database import Database
 from placement.db.engine import make_engine
-from placement.db.turns import PATIENT_WRITERS
+from placement.db.queues import PATIENT_WRITERS
 from placement.errors import DatabaseBusy
 from tests.support.commands import FORKS
 from tests.support.databases import opened, synced
@@ -97,8 +97,8 @@ def test_writers_of_one_process_wait_for_one_another(counter: Database) -> None:
 
 def write_for(url: str, seconds: float) -> tuple[int, int]:
     """Write with eight threads and no pause; return how many did, and how many were refused."""
-    # What was found to be enough (placement.db.turns) holds for processors that these processes have alone.
-    turns.PATIENCE_S *= PATIENCE
+    # What was found to be enough (placement.db.queues) holds for processors that these processes have alone.
+    queues.PATIENCE_S *= PATIENCE
     database = Database(make_engine(url))
     step = text("UPDATE counts SET n = n + 1")
     end = time.monotonic() + seconds

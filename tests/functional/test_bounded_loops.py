@@ -12,7 +12,7 @@ import pytest
 from placement import errors
 from placement.db import freshness, invariants
 from placement.db.coexistence import adoption, state
-from placement.db.turns import WriterQueue
+from placement.db.queues import WriterQueue
 from placement.extensions.claims import expiry
 from tests.extensions.claims.test_claims import claim, place
 from tests.support import bodies

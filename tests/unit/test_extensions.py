@@ -49,7 +49,7 @@ BESIDE_CORE = (
     "EXPLORER",
     "parents[",
     "subprocess",
-    "tests.support.meetings",
+    "tests.support.batches",
 )
 """Words of tests that are about an extension, or about the repository, of which the copy is a part."""
 

@@ -55,7 +55,7 @@ def recount_doubted(
         counters.correct(tx, {row.id: row.used for row in right.values()})
         mark_ours(tx, doubted)
         for provider in doubted.values():
-            tell_of(provider.uuid)
+            log_foreign_write(provider.uuid)
     return inventories | right
 
 
@@ -64,12 +64,12 @@ def adopt_foreign(db: Database) -> None:
     for _ in range(MOST_TURNS):
         names = db.write(partial(adopt_some, most=BATCH))
         for name in names:
-            tell_of(name)
+            log_foreign_write(name)
         if not names:
             return
 
 
-def tell_of(name: str) -> None:
+def log_foreign_write(name: str) -> None:
     """Say in the log that another service wrote a provider, which was counted again."""
     LOG.error(
         "Another service wrote resource provider %s although the coexistence has ended; its usage was"

@@ -43,7 +43,7 @@ def _mark(table: FromClause) -> ColumnElement[int]:
     0 where there is no time, or, on MySQL and MariaDB, no name.
     """
     moment = func.coalesce(table.c.updated_at, table.c.created_at)
-    return func.coalesce(dialects.Spelled(_MARK, table.c.name, moment, type_=BigInteger()), 0)
+    return func.coalesce(dialects.DialectText(_MARK, table.c.name, moment, type_=BigInteger()), 0)
 
 
 # Larger than any id, and added for each row: so sums of different numbers of rows differ.
@@ -88,7 +88,7 @@ Rows = Mapping[int, Sequence[Any]]
 """The rows that were read of each block, by ``provider id >> BLOCK_BITS``."""
 
 
-class Signs(NamedTuple):
+class ForeignChangeChecksums(NamedTuple):
     """Numbers of which at least one differs after any write by any service that a search can see.
 
     ``classes`` and ``consumers``: of all of them. ``shape``: which providers there are, and their places in
@@ -102,7 +102,7 @@ class Signs(NamedTuple):
     allocations: Rows
     memberships: Rows
 
-    def changed_since(self, before: "Signs") -> list[range] | None:
+    def changed_since(self, before: "ForeignChangeChecksums") -> list[range] | None:
         """Return the ids among which providers have changed; None if more has changed than contents."""
         # A change of a provider's descendants, or of the name of a class, shows in rows that were not
         # written.
@@ -164,7 +164,7 @@ _CONSUMERS_SIGN = CompiledStatement(
 )
 
 
-def read_signs(tx: Snapshot, before: Signs | None) -> Signs:
+def read_signs(tx: Snapshot, before: ForeignChangeChecksums | None) -> ForeignChangeChecksums:
     """Return the signs of now. Four statements, which read all classes, consumers, providers and memberships.
 
     A fifth reads all allocations. No service changes them without a consumer: those of ``before`` are right
@@ -175,7 +175,7 @@ def read_signs(tx: Snapshot, before: Signs | None) -> Signs:
     is_known = before is not None and before.consumers == consumers
     allocations = before.allocations if before and is_known else _rows_by_block(tx, _ALLOCATIONS)
     first = len(_SHAPE)
-    return Signs(
+    return ForeignChangeChecksums(
         classes,
         consumers,
         {block: numbers[:first] for block, numbers in providers.items()},

@@ -62,7 +62,7 @@ IS_NOTED: ColumnElement[bool] = exists(
 UNSEEN = -1
 """The own generation of a provider that another service has made: its creation counts as one write."""
 
-_NOW: ColumnElement[datetime] = dialects.Spelled(
+_NOW: ColumnElement[datetime] = dialects.DialectText(
     {
         "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now')",
         "postgresql": "timezone('utc', clock_timestamp())",
@@ -70,7 +70,7 @@ _NOW: ColumnElement[datetime] = dialects.Spelled(
     },
     type_=_coexistence.c.since.type,
 )
-_QUIET_S: ColumnElement[int] = dialects.Spelled(
+_QUIET_S: ColumnElement[int] = dialects.DialectText(
     {
         "sqlite": "CAST((julianday('now') - julianday({})) * 86400 AS INTEGER)",
         "postgresql": "CAST(floor(extract(epoch FROM timezone('utc', clock_timestamp()) - {})) AS bigint)",
@@ -178,7 +178,7 @@ def note_state(tx: Transaction, state: int) -> None:
     )
 
 
-def take_the_end(tx: Transaction, state: int, quiet_s: int) -> bool:
+def reserve_end(tx: Transaction, state: int, quiet_s: int) -> bool:
     """Tell whether the caller is the one that ends the coexistence: one is, whenever so long has passed.
 
     :param state: for how long it must be the newest that is noted.

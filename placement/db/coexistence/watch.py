@@ -83,7 +83,7 @@ class ForeignWriteWatch:
         if found.noted != found.state or found.quiet_s < 0:
             self._db.write(partial(state.note_state, state=found.state))
         elif found.quiet_s >= self._finish_after_s and self._db.write(
-            partial(state.take_the_end, state=found.state, quiet_s=self._finish_after_s)
+            partial(state.reserve_end, state=found.state, quiet_s=self._finish_after_s)
         ):
             self._counting = count_anew(self._db)
 

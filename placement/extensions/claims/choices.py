@@ -52,7 +52,7 @@ class SteadyPart(NamedTuple):
         )
 
 
-class PassedOver(NamedTuple):
+class RefusedPreferences(NamedTuple):
     """The providers on which the refusal of the queries before the chosen one depends, for a single claim.
 
     ``serving``: ids of the providers that could serve one of them. ``groups``: as they were found.
@@ -95,7 +95,7 @@ class Chosen:
     revision: int | None
     positions: Positions | None = None
     exact: bool = True
-    passed_over: PassedOver | None = None
+    passed_over: RefusedPreferences | None = None
 
     @classmethod
     def of(
@@ -107,7 +107,7 @@ class Chosen:
         log: Log,
         positions: Positions | None = None,
         exact: bool = True,
-        passed_over: PassedOver | None = None,
+        passed_over: RefusedPreferences | None = None,
     ) -> "Chosen":
         """Return the places of a cloud by ids and uuids, which outlast it."""
         member_roots = frozenset[str]().union(*(group.roots for group in premises.groups.values()))
@@ -190,7 +190,7 @@ def choose_places(
     if len(order.claims) == 1 and found.positions[0]:
         earlier = order.claims[0].queries[: found.positions[0]]
         serving = list_serving(cloud, [asked.request for asked in earlier])
-        passed_over = PassedOver(serving, states)
+        passed_over = RefusedPreferences(serving, states)
     return Chosen.of(
         order, premises, found.places, cloud, look.log, found.positions, found.exact, passed_over
     )

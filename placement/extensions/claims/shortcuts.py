@@ -27,10 +27,10 @@ from weakref import WeakKeyDictionary
 
 from placement import errors
 from placement.db.database import Database
+from placement.extensions.claims.batcher import ClaimBatcher
 from placement.extensions.claims.choices import choose_places
 from placement.extensions.claims.orders import Granted, LookAgain, Order
 from placement.extensions.claims.premises import NO_PREMISES
-from placement.extensions.claims.together import Together
 from placement.extensions.claims.writing import write
 from placement.objects.allocation_candidate import refuse_unknown_names
 from placement.objects.picture import Picture
@@ -54,7 +54,7 @@ class _Desk:
     ``overtaken_s``: when something was last chosen in vain, by the monotonic clock.
     """
 
-    meetings: dict[TreeOrder, Together[Order, Granted | LookAgain]] = field(default_factory=dict)
+    batchers: dict[TreeOrder, ClaimBatcher[Order, Granted | LookAgain]] = field(default_factory=dict)
     overtaken_s: float = -math.inf
 
 
@@ -75,8 +75,8 @@ def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Gra
     if not order.is_one_new_consumer:
         age_s = _tolerable_age_s(desk, order)
         return _try(db, picture, desk, order, work, age_s) if age_s else LookAgain(overtaken=False)
-    meeting = desk.meetings.setdefault(order.strategy, Together())
-    with meeting.turn(order) as mine:
+    batcher = desk.batchers.setdefault(order.strategy, ClaimBatcher())
+    with batcher.take_turn(order) as mine:
         if len(mine.led) > 1:
             orders = [each.question for each in mine.led]
             mine.tell(_try_together(db, picture, desk, orders, work))

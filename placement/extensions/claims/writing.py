@@ -76,7 +76,7 @@ def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
         # the service's processor time.
         if is_everyday and ledger.try_claim(tx, replaced, owners, reading, chosen.revision):
             return Granted(grants, None, tx.attempt, chosen.positions, chosen.exact)
-        providers, inventories = ledger.write_then_hold(tx, replaced)
+        providers, inventories = ledger.write_then_lock(tx, replaced)
     except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
         # The client has named no place, so none of this is its error: others have changed what was chosen.
         raise Overtaken from None

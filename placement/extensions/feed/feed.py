@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from placement import errors
 from placement.db import cloud_rows, freshness, tree_rows
 from placement.db.change_rows import SLOTS, Entry, Log
-from placement.db.coexistence.signs import Signs, read_signs
+from placement.db.coexistence.signs import ForeignChangeChecksums, read_signs
 from placement.db.database import Database, Snapshot
 from placement.errors import MalformedRequest
 
@@ -193,7 +193,7 @@ def _may_be_of(log: Log, token: Token) -> bool:
     return None in entries or _digest(entries) == token.check
 
 
-def _digest_signs(signs: Signs) -> bytes:
+def _digest_signs(signs: ForeignChangeChecksums) -> bytes:
     by_block = (signs.shape, signs.contents, signs.allocations, signs.memberships)
     # Drivers return sums as numbers of several kinds.
     numbers = [[*map(int, each)] for each in (signs.classes, signs.consumers)]

@@ -13,7 +13,7 @@ from placement.objects.picture import Picture
 from placement.placing.alternatives import require_names
 from placement.placing.explain import Explanation, Opened, explain_on, explain_opened, open_cloud
 from placement.placing.packing import Packing, join, pack, pack_in_turn, roots_by_aggregate, total
-from placement.placing.remedies import RelaxableRequest, one_more
+from placement.placing.remedies import RelaxableRequest, raise_limit_by_one
 from placement.search.cloud import SHARING_TRAIT, Cloud
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
@@ -40,7 +40,7 @@ def explain(
     """
     searches, (first, *others) = work_factor // len(options), options
     with work.part(len(options)) as part:
-        requests = [one_more(first.request), *(asked.request for asked in others)]
+        requests = [raise_limit_by_one(first.request), *(asked.request for asked in others)]
         opened = _open_picture(picture, requests, part)
         found = [explain_opened(opened, first, about, searches, part)]
     for left, asked in zip(range(len(others), 0, -1), others, strict=True):

@@ -19,9 +19,9 @@ from placement.db.database import Database
 from placement.extensions.claims import choices, expiry, group_rows, shortcuts, writing
 from placement.extensions.claims import service as claims_service
 from placement.web import search_bounds
+from tests.support.batches import send_at_once
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
-from tests.support.meetings import send_at_once
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 

@@ -17,10 +17,10 @@ from placement.extensions.history.trimmer import Trimmer
 from placement.objects import scrubber
 from tests.extensions.claims.test_claims import claim
 from tests.proofs.replay.ledger import require_whole
+from tests.support.batches import send_at_once
 from tests.support.bodies import entry
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
-from tests.support.meetings import send_at_once
 from tests.support.recorder import recorded
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid

@@ -12,13 +12,13 @@ import pytest
 import webob
 
 from placement.db import freshness, models
-from placement.extensions.claims import expiry, groups, service, shortcuts, together
+from placement.extensions.claims import batcher, expiry, groups, service, shortcuts
 from placement.extensions.plans import holding
 from placement.extensions.plans import service as plans_service
 from placement.objects import picture
 from tests.proofs.promise.scenes import Scene
 from tests.proofs.promise.stage import Order, Rows, Stage
-from tests.support.meetings import waiting
+from tests.support.batches import waiting
 from tests.support.processes import PATIENCE, wait_until
 from tests.support.recorder import Hook, observed
 from tests.support.service import Service
@@ -73,7 +73,7 @@ def pin(patched: pytest.MonkeyPatch, scene: Scene) -> None:
     patched.setattr(holding, "draw_uuids", lambda count: list(HELD_FOR_MOVES[:count]))
     patched.setattr(shortcuts, "AGE_S", 0.0 if scene.unseen is None else math.inf)
     patched.setattr(shortcuts, "CALM_S", -math.inf)
-    patched.setattr(together, "PATIENCE_S", HANGS_S)
+    patched.setattr(batcher, "PATIENCE_S", HANGS_S)
     patched.setattr(picture, "COMPARE_EVERY_S", math.inf)
     ticks = itertools.count(step=TICK_S)
     ticking = SimpleNamespace(monotonic=lambda: next(ticks))

@@ -17,7 +17,7 @@ from tests.support.service import Service
 def compare(db: Database, stages: Sequence[scrub.Stage] = scrub.STAGES) -> None:
     """Compare and mend everything once. Each stage of a small cloud is one part."""
     for stage in stages:
-        stage.go_on(db, -scrub.BEYOND, stage.size, scrub.Way(thorough=True, wait_s=None))
+        stage.go_on(db, -scrub.BEYOND, stage.size, scrub.ScrubOptions(thorough=True, wait_s=None))
 
 
 @dataclass(frozen=True)

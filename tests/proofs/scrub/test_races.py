@@ -136,7 +136,8 @@ def test_all_writers_beside_a_scrub_are_served_and_it_mends_nothing(place: Arena
         # Beside the stretches that servers take along, so without the row that lets one worker compare.
         while not ended.wait(0.01):
             for stage in scrub.STAGES:
-                found.append(stage.go_on(place.db, -scrub.BEYOND, stage.size, scrub.Way(thorough=True)))
+                options = scrub.ScrubOptions(thorough=True)
+                found.append(stage.go_on(place.db, -scrub.BEYOND, stage.size, options))
 
     scrubbing = threading.Thread(target=go_round)
     scrubbing.start()

@@ -31,7 +31,7 @@ MOST_OVERLAPPING = 300
 """Places with room of which some take from one another, up to which other ways are tried."""
 
 
-class Reached(NamedTuple):
+class GoalReached(NamedTuple):
     """A goal holds: where its request is, or which domains are empty."""
 
     placed: tuple[ChosenPlace, ...] = ()
@@ -50,7 +50,7 @@ class Aim(Protocol):
 
     exact: bool
 
-    def test(self, state: State) -> Reached | None:
+    def test(self, state: State) -> GoalReached | None:
         """Return how the goal holds now, None if it does not."""
 
     def list_open(self, state: State) -> tuple[int, ...] | None:
@@ -105,12 +105,12 @@ class FitAim:
         """Return the least cost of the room at each place."""
         return [bound_cost(self.scene, find_lacking(self._start, each)) for each in self.places]
 
-    def test(self, state: State) -> Reached | None:
+    def test(self, state: State) -> GoalReached | None:
         """Return where the request fits now, all times at once."""
         packing = _Packing(state, self.places, self.goal.times)
         placed = packing.pack()
         self.exact &= not packing.cut_short
-        return None if placed is None else Reached(placed=placed)
+        return None if placed is None else GoalReached(placed=placed)
 
     def list_open(self, state: State) -> tuple[int, ...] | None:
         """Return none: nothing is to be empty."""
@@ -337,7 +337,7 @@ class EmptyAim:
         shares = [share for number in blocked for share in self.shares_in(number)]
         return [share for share in shares if not self.scene.may_leave(share)]
 
-    def test(self, state: State) -> Reached | None:
+    def test(self, state: State) -> GoalReached | None:
         """Return which domains are empty and have taken nothing from any step, the first that are enough."""
         arrived = {root for root, times in state.arrived.items() if times}
         left = Counter(self.scene.share(number).root for number in state.at)
@@ -351,7 +351,7 @@ class EmptyAim:
                     break
         if len(emptied) < self.goal.count:
             return None
-        return Reached(emptied=tuple(emptied))
+        return GoalReached(emptied=tuple(emptied))
 
     def bound(self) -> float:
         """Return what it costs to be rid of all in the cheapest domains, wherever it goes."""
@@ -423,9 +423,9 @@ class KeepAim:
         number = self._number_of.get(uuid)
         return [] if number is None else self.scene.shares_of(number)
 
-    def test(self, state: State) -> Reached | None:
+    def test(self, state: State) -> GoalReached | None:
         """Return that the rules of all groups hold."""
-        return Reached() if all(map(state.keeps, self.goal.groups)) else None
+        return GoalReached() if all(map(state.keeps, self.goal.groups)) else None
 
     def list_open(self, state: State) -> tuple[int, ...] | None:
         """Return none: nothing is to be empty."""

@@ -22,13 +22,13 @@ from placement.extensions.plans.planning.goals import (
     Aim,
     EmptyAim,
     FitAim,
+    GoalReached,
     KeepAim,
-    Reached,
     open_aim,
 )
 from placement.extensions.plans.planning.programme import Programme, Solution
 from placement.extensions.plans.planning.scene import Scene, Share, Slot
-from placement.extensions.plans.planning.settle import Stuck, find_order, settle
+from placement.extensions.plans.planning.settle import Unplaceable, find_order, settle
 from placement.extensions.plans.planning.solver import ProgrammeTooLarge
 from placement.extensions.plans.planning.state import State
 from placement.extensions.plans.planning.values import (
@@ -169,9 +169,9 @@ class _Planner:
 
     def __init__(self, scene: Scene, aim: Aim, unread: frozenset[int], work: Work) -> None:
         self._scene, self._aim, self._unread, self._work = scene, aim, unread, work
-        self._best: tuple[State, Reached] | None = None
+        self._best: tuple[State, GoalReached] | None = None
         self._bound = 0.0
-        self._stuck: list[Stuck] = []
+        self._stuck: list[Unplaceable] = []
 
     def plan(self) -> Plan | NoPlan:
         """Look for plans until one is the cheapest for certain, or all ways were tried."""

@@ -29,7 +29,7 @@ MOST_ORDERED = 100
 """Moves of which several orders are tried."""
 
 
-class Stuck(NamedTuple):
+class Unplaceable(NamedTuple):
     """A share found no place, or no order. ``groups``: whose rules kept it out."""
 
     share: Share | None = None
@@ -41,7 +41,7 @@ def settle(
     leaving: Departures,
     work: Work,
     given: Sequence[tuple[Share, ChosenPlace]] = (),
-) -> Stuck | None:
+) -> Unplaceable | None:
     """Let what leaves go elsewhere; return what was in the way, and then the state is as it was.
 
     All destinations have room at once, and still have it with the request of the goal, whose places are kept.
@@ -53,7 +53,7 @@ def settle(
     # An occupant that leaves two trees in one choice would be two members of its group.
     twice = [number for number, times in Counter(occupants).items() if times > 1]
     if any(scene.members.of(scene.occupants[number].uuid) for number in twice):
-        return Stuck()
+        return Unplaceable()
     for number in leaving.removed:
         state.remove(number)
     stuck = _move_all(state, leaving, work, given)
@@ -68,21 +68,21 @@ def settle(
 
 def _move_all(
     state: State, leaving: Departures, work: Work, given: Sequence[tuple[Share, ChosenPlace]]
-) -> Stuck | None:
+) -> Unplaceable | None:
     scene, gone = state.scene, {share.number for share in leaving.moved}
     for share in leaving.moved:
         blocker = scene.find_blocker(share)
         if not scene.may_move(share) or (blocker is not None and blocker.number not in gone):
-            return Stuck(share)
+            return Unplaceable(share)
     is_given = {share.number for share, _ in given}
     moved = [share for share in leaving.moved if share.number not in is_given]
     moves = list(given)
     if moved:
         chosen = _choose_places(state, leaving, moved, given, work)
         if isinstance(chosen, NoPlace):
-            return Stuck(moved[chosen.number], chosen.kept_out)
+            return Unplaceable(moved[chosen.number], chosen.kept_out)
         moves += zip(moved, chosen, strict=True)
-    return None if find_order(state, moves) else Stuck()
+    return None if find_order(state, moves) else Unplaceable()
 
 
 def _choose_places(

@@ -1,4 +1,4 @@
-"""Where claims meet that arrive at one process at the same time (placement/extensions/claims/together.py)."""
+"""Where claims meet that arrive at one process at the same time (placement/extensions/claims/batcher.py)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from placement.extensions.claims import shortcuts, together, writing
+from placement.extensions.claims import batcher, shortcuts, writing
 from tests.support.processes import PATIENCE, wait_until
 
 T = TypeVar("T")
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def waiting() -> int:
     """Return how many claims wait for their turn, in this process."""
     desks = list(shortcuts._DESKS.values())
-    return sum(len(meeting._waiting) for desk in desks for meeting in list(desk.meetings.values()))
+    return sum(len(meeting._waiting) for desk in desks for meeting in list(desk.batchers.values()))
 
 
 def send_at_once(
@@ -41,7 +41,7 @@ def send_at_once(
         sizes.append(len(orders))
         return try_together(db, picture, desk, orders, work)
 
-    monkeypatch.setattr(together, "PATIENCE_S", hangs_s)
+    monkeypatch.setattr(batcher, "PATIENCE_S", hangs_s)
     monkeypatch.setattr(writing, "_write", wait)
     monkeypatch.setattr(shortcuts, "_try_together", count)
     with ThreadPoolExecutor(len(others) + 1) as threads:
@@ -56,4 +56,4 @@ def send_at_once(
 
 
 def _is_busy(desk: Any) -> bool:
-    return any(meeting._is_busy for meeting in list(desk.meetings.values()))
+    return any(meeting._is_busy for meeting in list(desk.batchers.values()))

@@ -19,7 +19,7 @@ TURN_S = 0.5
 """How long other requests wait for the outcome of the one that tries a silent database."""
 
 
-class Silence:
+class FrozenDatabaseGuard:
     """Whether the database answered when it was last used.
 
     A frozen database would take every thread of a server for as long as the deadlines allow. After the first
@@ -130,7 +130,7 @@ class WriterQueue:
 
 
 @dataclass(frozen=True)
-class SoonOrNever:
+class BriefQueue:
     """The turn in a queue, if it comes within so many seconds; a context manager."""
 
     queue: WriterQueue

@@ -46,8 +46,8 @@ class Participant(Generic[Q, A]):
             each.woken.set()
 
 
-class Together(Generic[Q, A]):
-    """The meeting point of the threads of one process that ask the same kind of question."""
+class ClaimBatcher(Generic[Q, A]):
+    """Batches the questions of one kind that threads of a process ask at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class Together(Generic[Q, A]):
         self._is_busy = False
 
     @contextmanager
-    def turn(self, question: Q) -> Iterator[Participant[Q, A]]:
+    def take_turn(self, question: Q) -> Iterator[Participant[Q, A]]:
         """Wait while another thread has its turn; that of this one is over with the block.
 
         :raises OutcomeUnknown: as the block that led this question did.

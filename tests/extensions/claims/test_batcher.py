@@ -1,4 +1,4 @@
-"""What waits is answered together, and nothing waits for long (placement.extensions.claims.together)."""
+"""What waits is answered together, and nothing waits for long (placement.extensions.claims.batcher)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from placement import errors
-from placement.extensions.claims import together
-from placement.extensions.claims.together import Together
+from placement.extensions.claims import batcher
+from placement.extensions.claims.batcher import ClaimBatcher
 from tests.support.processes import PATIENCE, wait_until
 
 HANGS_S = 30.0 * PATIENCE
@@ -22,12 +22,12 @@ class Meeting:
         self.asked_together: list[Sequence[int]] = []
         self._answer_all = answer_all
         self._threads = ThreadPoolExecutor(8)
-        self.together = Together[int, str]()
+        self.batcher = ClaimBatcher[int, str]()
         self.first = self.ask(0, self._answer_first)
 
     def ask(self, number: int, alone: Callable[[], str] | None = None) -> Future[str]:
         """Ask in a thread of its own, and return when it waits or has its answer."""
-        waiting = self.together._waiting
+        waiting = self.batcher._waiting
         found = self._threads.submit(self.answer, number, alone or (lambda: f"{number} alone"))
         wait_until(
             "the question is there",
@@ -37,7 +37,7 @@ class Meeting:
 
     def answer(self, number: int, alone: Callable[[], str]) -> str:
         """Answer a question in its turn, as claims do."""
-        with self.together.turn(number) as mine:
+        with self.batcher.take_turn(number) as mine:
             if len(mine.led) > 1:
                 answers = self._all([each.question for each in mine.led])
                 if answers is not None:
@@ -45,7 +45,7 @@ class Meeting:
             return alone() if mine.answer is None else mine.answer
 
     def _is_answered_first(self, number: int) -> bool:
-        return number == 0 and self.together._is_busy
+        return number == 0 and self.batcher._is_busy
 
     def _answer_first(self) -> str:
         assert self.first_may_end.wait(HANGS_S)
@@ -56,14 +56,14 @@ class Meeting:
         return self._answer_all(numbers)
 
 
-def _numbers(waiting: Sequence[together.Participant[int, str]]) -> list[int]:
+def _numbers(waiting: Sequence[batcher.Participant[int, str]]) -> list[int]:
     return [each.question for each in tuple(waiting)]
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing goes alone because the machine is busy."""
-    monkeypatch.setattr(together, "PATIENCE_S", HANGS_S)
+    monkeypatch.setattr(batcher, "PATIENCE_S", HANGS_S)
 
 
 def answered(found: Sequence[Future[str]]) -> list[str]:
@@ -125,7 +125,7 @@ def test_a_fault_of_the_thread_that_answers_leaves_the_others_alone() -> None:
 
 def test_nothing_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is being answered may wait for a lock."""
-    monkeypatch.setattr(together, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(batcher, "PATIENCE_S", 0.0)
     meeting = Meeting(lambda numbers: None)
 
     assert meeting.ask(1).result(HANGS_S) == "1 alone"
