@@ -5,7 +5,7 @@ beside that noun in ``placement.objects``; only what several rooms share is here
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 UNDEFINED_CODE = "placement.undefined_code"
@@ -39,6 +39,8 @@ class PlacementError(Exception):
     """Expired allocations may be the reason: the service removes them and tries the request again."""
     about: ClassVar[str] = ""
     """The field of the error that names the refused part of the request."""
+    near: ClassVar[Sequence[str]] = ()
+    """Names that exist and resemble the one that does not (specification 01 section 9.2)."""
 
     if TYPE_CHECKING:
         # The type checker makes an __init__ for classes with fields; the others take this one.

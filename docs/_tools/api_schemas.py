@@ -246,6 +246,7 @@ SCHEMAS: dict[str, Json] = {
                     reason=STRING | {"enum": REASONS},
                     field=STRING,
                     rule=STRING,
+                    near=_list_of(STRING),
                     retry=STRING | {"enum": [str(each) for each in errors.Retry]},
                     min_version=STRING,
                     max_version=STRING,
@@ -556,6 +557,7 @@ SCHEMAS: dict[str, Json] = {
                 _object(
                     {
                         "root": STRING,
+                        "name": NULLABLE,
                         "changed": STRING | {"enum": ["usage", "stock"]},
                         "gone": BOOLEAN,
                     }
@@ -577,6 +579,7 @@ SCHEMAS: dict[str, Json] = {
                         "route": NULLABLE,
                         "consumer_uuid": NULLABLE,
                         "provider_uuid": NULLABLE,
+                        "name": NULLABLE,
                         "generation": _object(dict.fromkeys(_SIDES, _nullable(INTEGER))),
                         **dict.fromkeys(_SIDES, _nullable(_WRITTEN)),
                     }

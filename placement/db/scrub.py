@@ -38,6 +38,8 @@ from placement.db import (
     invariants,
     lost_rows,
     models,
+    named_rows,
+    owner_usage_rows,
     provider_rows,
     scrub_rows,
     writes,
@@ -358,19 +360,22 @@ def _mend_sums(tx: Transaction, span: Parameters) -> list[str]:
     by_project: defaultdict[int, list[Account]] = defaultdict(list)
     for account in surplus:
         by_project[account.project_id].append(account)
-    names: dict[int, str] = dict(tx.rows(_PROJECTS, {"project": sorted(by_project)}))
+    projects = named_rows.names(tx, named_rows.PROJECTS, by_project.keys())
+    users = named_rows.names(tx, named_rows.USERS, {each.user_id for each in surplus})
+    classes = named_rows.names(tx, named_rows.CLASSES, {each.class_id for each in surplus})
+    classes[owner_usage_rows.CONSUMERS] = "number of consumers"
+
+    def describe(account: Account) -> str:
+        user = users.get(account.user_id, account.user_id)
+        what = classes.get(account.class_id, f"class {account.class_id}")
+        return f"{what} of user {user} by {surplus[account]:+}"
+
     return [
-        f"Usage of project {names.get(key, key)} was not that of its allocations: "
-        + ", ".join(f"user {each.user_id} class {each.class_id} by {surplus[each]:+}" for each in accounts)
+        f"Usage of project {projects.get(key, key)} was not that of its allocations: "
+        + ", ".join(map(describe, accounts))
         for key, accounts in by_project.items()
     ]
 
-
-_PROJECTS = CompiledStatement(
-    select(models.projects.c.id, models.projects.c.external_id).where(
-        is_among(models.projects.c.id, "project")
-    )
-)
 
 
 # Rows that should not be there, or lack what they refer to

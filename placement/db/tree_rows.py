@@ -103,31 +103,40 @@ _OF_ROOTS = CompiledStatement(
 )
 
 
-def find_roots(tx: Snapshot, ids: Collection[int]) -> dict[int, str]:
-    """Return by id the uuid of the root of the tree in which each of these providers is.
+class Root(NamedTuple):
+    """The root of a tree."""
 
-    Those that are gone are missing. One statement for each thousand.
+    uuid: str
+    name: str
+
+
+def find_roots(tx: Snapshot, ids: Collection[int]) -> dict[int, Root]:
+    """Return by id the root of the tree in which each of these providers is.
+
+    Providers that do not exist are left out. One statement for each thousand.
     """
-    return dict(tx.rows_of_all(_ROOTS_OF, "id", ids))
+    return {id_: Root(uuid, name) for id_, uuid, name in tx.rows_of_all(_ROOTS_OF, "id", ids)}
 
 
-def find_existing_roots(tx: Snapshot, uuids: Collection[str]) -> set[str]:
-    """Return those of the uuids that a root of a tree has. One statement for each thousand."""
-    return {uuid for uuid, root in tx.rows_of_all(_ROOTS_NAMED, "uuid", uuids) if uuid == root}
+def find_existing_roots(tx: Snapshot, uuids: Collection[str]) -> set[Root]:
+    """Return the roots of trees that have one of these uuids. One statement for each thousand."""
+    rows = tx.rows_of_all(_ROOTS_NAMED, "uuid", uuids)
+    return {Root(uuid, name) for uuid, root, name in rows if uuid == root}
 
 
 _roots = _providers.alias("root")
 # A provider without a root, or whose root is gone, is a tree of its own.
 _root_uuid = func.coalesce(_roots.c.uuid, _providers.c.uuid)
+_root_name = func.coalesce(_roots.c.name, _roots.c.uuid, _providers.c.name, _providers.c.uuid)
 _with_root = _providers.outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
 _ROOTS_OF = CompiledStatement(
-    select(_providers.c.id, _root_uuid)
+    select(_providers.c.id, _root_uuid, _root_name)
     .select_from(_with_root)
     .where(statements.is_among(_providers.c.id, "id")),
     "id",
 )
 _ROOTS_NAMED = CompiledStatement(
-    select(_providers.c.uuid, _root_uuid)
+    select(_providers.c.uuid, _root_uuid, _root_name)
     .select_from(_with_root)
     .where(statements.is_among(_providers.c.uuid, "uuid")),
     "uuid",

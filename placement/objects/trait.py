@@ -108,6 +108,11 @@ def _listing(access: Access) -> Listing:
     return Listing([name for name, _ in rows], max(moments, default=None))
 
 
+def list_names(db: Database) -> list[str]:
+    """Return the names of all traits, the standard ones first. One statement."""
+    return db.read(_listing).names
+
+
 def find(db: Database, query: TraitQuery) -> list[TraitRow]:
     """Return the traits that the query selects. One statement."""
     return db.read(lambda reader: trait_rows.find(reader, query))

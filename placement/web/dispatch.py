@@ -13,12 +13,14 @@ from placement.authorship import Author
 from placement.db import freshness
 from placement.web.authorization import Authorizer
 from placement.web.error_responses import (
+    CODES_SINCE,
     MethodNotAllowed,
     NotAcceptable,
     NotFoundHere,
     UnsupportedMediaType,
     admits_json,
 )
+from placement.web.near_names import add_near_names
 from placement.web.request import Request
 from placement.web.request_log import Environ
 
@@ -113,10 +115,15 @@ class Dispatcher:
             target = action.target(request) if action.target else None
             self._authorizer.check(action.rule, request.context, target)
         request.authorize = partial(self._authorizer.check, context=request.context, target=None)
-        if not request.db.watchers:
-            return _serve(action.handler, request)
-        with authorship.acting(_name_author(request)):
-            return _serve(action.handler, request)
+        try:
+            if not request.db.watchers:
+                return _serve(action.handler, request)
+            with authorship.acting(_name_author(request)):
+                return _serve(action.handler, request)
+        except errors.BadRequest as refused:
+            if request.version >= CODES_SINCE:
+                add_near_names(refused, request.db)
+            raise
 
     def _find_action(self, request: Request) -> Action:
         template, request.path_args = self.match(request.environ)

@@ -132,6 +132,8 @@ def _make_document(
         document["code"] = error.code
         document["reason"], document["retry"] = error.reason, error.retry
         document |= error.details
+        if error.near:
+            document["near"] = error.near
     if unacceptable:
         document["max_version"] = str(microversion.MAXIMUM)
         document["min_version"] = str(microversion.MINIMUM)

@@ -20,7 +20,8 @@ from placement.objects import resource_provider
 from placement.objects.picture import Picture
 from placement.objects.trait import EveryTrait
 from placement.web.microversion import MINIMUM, Version
-from placement.web.validation import Schema
+from placement.web.near_names import find_near
+from placement.web.validation import Failure, Schema
 
 # orjson turns integers beyond 64 bits into floats; the json module keeps them exact.
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
@@ -69,7 +70,7 @@ class Request(webob.BaseRequest):
     context: RequestContext
     begun: Mapping[str, Any]
     """What the extensions have made for this application, by name."""
-    route: str
+    route: str = ""
     """The template of the path, as the URL page has it."""
     authorize: Callable[[str], None]
     """Refuses a caller whom one more rule, named without ``placement:``, does not admit (403)."""
@@ -149,9 +150,23 @@ class Request(webob.BaseRequest):
     def check_query(self, schema: Schema, values: Mapping[str, str]) -> None:
         """Refuse values of a query that are not valid under ``schema``."""
         if failure := schema.failure(dict(values)):
-            rule = "parameter" if failure.keyword == "additionalProperties" else "query"
             field = failure.field.removeprefix("/") if failure.field else None
-            raise MalformedRequest.of(rule, detail=failure, field=field, keyword=failure.keyword)
+            if failure.keyword == "additionalProperties":
+                raise self._refuse_parameter(schema, failure, field or "")
+            raise MalformedRequest.of("query", detail=failure, field=field, keyword=failure.keyword)
+
+    def _refuse_parameter(self, schema: Schema, failure: Failure, name: str) -> MalformedRequest:
+        """Return the error about a parameter that the schema does not know."""
+        known = schema.list_members()
+        detail: str = failure
+        # Elsewhere the words are those of the OpenStack service.
+        if self.route.startswith("/-/"):
+            detail = f"there is no parameter {name!r}. There are: {', '.join(known)}"
+        refused = MalformedRequest.of(
+            "parameter", detail=detail, field=name, keyword=failure.keyword
+        )
+        vars(refused)["near"] = find_near(name, known)
+        return refused
 
     def known_tags(self) -> frozenset[str]:
         """Return the tags of ``If-None-Match``, without quotes and marks of weakness."""

@@ -24,6 +24,9 @@ COMPARED_FAILURES = 100
 
 UNIQUE = {"uniqueItems": True}
 
+STEM = re.compile(r"\^(\w+)")
+"""The beginning of the names that a pattern admits."""
+
 Failures = Iterator[jsonschema.exceptions.ValidationError]
 
 USUAL_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\\Z")
@@ -232,6 +235,12 @@ class Schema:
         self._validator = _Validator(document, format_checker=formats)
         self._judges = formats.judges
 
+    def list_members(self) -> list[str]:
+        """Return the names of the members that an object may have, without the suffixes of patterns."""
+        patterns = self.document.get("patternProperties", ())
+        stems = (STEM.match(pattern) for pattern in patterns)
+        return [*self.document.get("properties", ()), *(stem[1] for stem in stems if stem)]
+
     def failure(self, instance: Any, *, is_large: bool = False) -> Failure | None:
         """Return the report of the failure nearest the root, or None for a valid instance.
 
@@ -250,21 +259,28 @@ class Schema:
 
 
 def _report(error: exceptions.ValidationError) -> Failure:
+    if examples := error.schema.get("examples"):
+        report = Failure(f"{_shorten(repr(error.instance))} is not written like {examples[0]}")
+    else:
+        report = Failure(_write_report(error))
+    report.keyword = str(error.validator)
+    # The path in the text is the path within a branch of "anyOf", as the library has it.
+    steps = [*error.absolute_path, *([error.name] if isinstance(error, _UnknownMember) else ())]
+    report.field = _shorten("".join(f"/{step}" for step in steps))
+    return report
+
+
+def _write_report(error: exceptions.ValidationError) -> str:
     schema_steps = _render_steps(list(error.schema_path)[:-1])
     # The order of the keys is that of the table of schemas, and is part of the frozen text.
     subschema = pformat(error.schema, width=72, sort_dicts=False)
-    report = Failure(
+    return (
         f"{_shorten(error.message)}\n\n"
         f"Failed validating {error.validator!r} in schema{schema_steps}:\n"
         f"    {subschema}\n\n"
         f"On instance{_render_steps(error.path)}:\n"
         f"    {_shorten(repr(_take_excerpt(error.instance)))}"
     )
-    report.keyword = str(error.validator)
-    # The path in the text is the path within a branch of "anyOf", as the library has it.
-    steps = [*error.absolute_path, *([error.name] if isinstance(error, _UnknownMember) else ())]
-    report.field = _shorten("".join(f"/{step}" for step in steps))
-    return report
 
 
 def _take_excerpt(value: Any) -> Any:

@@ -18,6 +18,7 @@ from placement.db import cloud_rows, freshness, tree_rows
 from placement.db.change_rows import SLOTS, Entry, Log
 from placement.db.coexistence.signs import ForeignChangeChecksums, read_signs
 from placement.db.database import Database, Snapshot
+from placement.db.tree_rows import Root
 from placement.errors import MalformedRequest
 
 _MARKS = Struct(f">{SLOTS}q")
@@ -76,12 +77,13 @@ class Token(NamedTuple):
 class ChangedTree(NamedTuple):
     """A tree of which something that is shown may have changed.
 
-    ``usage_alone``: nothing but what is used, and by whom. ``gone``: there is no such tree any more.
+    ``name``: of the root; None if there is no such tree any more. ``usage_alone``: nothing but what is used,
+    and by whom.
     """
 
     root_uuid: str
+    name: str | None
     usage_alone: bool
-    gone: bool
 
 
 class FeedPage(NamedTuple):
@@ -152,17 +154,17 @@ def _read_trees(tx: Snapshot, since: Token, limit: int) -> FeedPage | None:
             break
         found |= {root: found.get(root, True) and entry.stock_alone for root in named}
         marks[slot] = entry.mark
-    exist = alive | set(roots.values())
-    trees = [ChangedTree(root, alone, root not in exist) for root, alone in found.items()]
+    names: dict[str, str] = dict(alive | set(roots.values()))
+    trees = [ChangedTree(root, names.get(root), alone) for root, alone in found.items()]
     following = _token_at(log, marks)
     assert following is not None, "these marks were just read"
     return FeedPage(following, trees, complete)
 
 
-def _name_trees(entry: Entry, roots: Mapping[int, str]) -> set[str]:
+def _name_trees(entry: Entry, roots: Mapping[int, Root]) -> set[str]:
     """Return the roots of the trees in which its providers are now, and of the one that they have left."""
     # A provider without a tree was deleted since, and the entry of that names the tree.
-    return {roots[id_] for id_ in entry.ids if id_ in roots} | ({entry.left} - {""})
+    return {roots[id_].uuid for id_ in entry.ids if id_ in roots} | ({entry.left} - {""})
 
 
 def _token_at(log: Log, marks: Mapping[int, int]) -> Token | None:

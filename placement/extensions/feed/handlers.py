@@ -40,8 +40,9 @@ def _render_changes(found: feed.FeedPage) -> dict[str, Any]:
     trees = [
         {
             "root": tree.root_uuid,
+            "name": tree.name,
             "changed": "usage" if tree.usage_alone else "stock",
-            "gone": tree.gone,
+            "gone": tree.name is None,
         }
         for tree in found.trees
     ]

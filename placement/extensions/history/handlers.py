@@ -28,6 +28,7 @@ def _render_write(written: history.Written) -> dict[str, Any]:
         "route": written.route,
         "consumer_uuid": written.consumer_uuid,
         "provider_uuid": written.provider_uuid,
+        "name": written.name,
         "generation": {"before": written.generations[0], "after": written.generations[1]},
         "before": written.before,
         "after": written.after,

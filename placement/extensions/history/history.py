@@ -32,7 +32,8 @@ class HistoryNotKept(errors.NotFound):
 class Written(NamedTuple):
     """The write of one request to a consumer on a provider, or to a provider.
 
-    ``user`` and ``project``: of the token. ``generations``: before and after; None where there was none.
+    ``user`` and ``project``: of the token. ``name``: of the provider, as it is now. ``generations``: before
+    and after; None where there was none.
     ``before`` and ``after``: as JSON shows them; None for nothing, and for what cannot be read.
     """
 
@@ -45,6 +46,7 @@ class Written(NamedTuple):
     route: str | None
     consumer_uuid: str | None
     provider_uuid: str | None
+    name: str | None
     generations: tuple[int | None, int | None]
     before: Any
     after: Any
@@ -96,6 +98,7 @@ def _read_time(name: str, text: str) -> int:
 
 
 def _make_written(row: HistoryRow) -> Written:
+    before, after = _read_state(row.state_before), _read_state(row.state_after)
     return Written(
         at=show_time(row.written_at),
         # A command has no token and no request.
@@ -107,10 +110,16 @@ def _make_written(row: HistoryRow) -> Written:
         route=row.route or None,
         consumer_uuid=row.consumer_uuid,
         provider_uuid=row.provider_uuid,
+        name=row.provider_name or _read_name(before, after),
         generations=(row.generation_before, row.generation_after),
-        before=_read_state(row.state_before),
-        after=_read_state(row.state_after),
+        before=before,
+        after=after,
     )
+
+
+def _read_name(before: Any, after: Any) -> str | None:
+    """Return the name of a provider that was deleted, where its own entry has it."""
+    return next((each["name"] for each in (after, before) if each and "name" in each), None)
 
 
 def _read_state(text: str | None) -> Any:

@@ -415,6 +415,7 @@ class HistoryRow(NamedTuple):
     generation_after: int | None
     state_before: str | None
     state_after: str | None
+    provider_name: str | None
 
 
 def find(access: Access, given: Mapping[str, Any], most: int) -> list[HistoryRow]:
@@ -446,10 +447,17 @@ CONDITIONS: Mapping[str, ColumnElement[bool]] = {
 }
 
 
+_name_now = (
+    select(provider_rows.NAME)
+    .where(models.resource_providers.c.uuid == _history.c.provider_uuid)
+    .scalar_subquery()
+)
+
+
 @cache
 def _compile_find(*names: str) -> CompiledStatement:
     return CompiledStatement(
-        select(*(_history.c[name] for name in HistoryRow._fields))
+        select(*(_history.c[name] for name in HistoryRow._fields[:-1]), _name_now)
         .where(and_(True, *(CONDITIONS[name] for name in names)))
         .order_by(_history.c.written_at.desc(), _history.c.id.desc())
         .limit(bindparam("most"))

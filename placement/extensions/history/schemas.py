@@ -7,6 +7,7 @@ DEFAULT_WRITES = 100
 _MOMENT = {
     "type": "string",
     "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$",
+    "examples": ["2026-11-27T09:30:00Z"],
 }
 HISTORY = Schema(
     allow_only(

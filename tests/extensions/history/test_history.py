@@ -315,4 +315,4 @@ def test_many_rows_of_one_request(service: Service) -> None:
     assert service.send("POST", "/allocations", body).status == 204
     assert len(writes(service, "limit=1000")) == 302
     require_whole(service.db)
-    assert history_rows.HistoryRow._fields == tuple(models.history.c.keys())
+    assert history_rows.HistoryRow._fields == (*models.history.c.keys(), "provider_name")

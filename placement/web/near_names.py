@@ -1,0 +1,38 @@
+"""Names that exist and resemble a name that does not (specification 01 section 9.2)."""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+
+from placement.db.database import Database
+from placement.errors import BadRequest
+from placement.objects import resource_class, trait
+
+MOST = 3
+"""The longest list of names."""
+
+SIMILAR = 0.75
+"""How much of two names must agree, by difflib's ratio."""
+
+MOST_COMPARED = 5_000
+"""Names that are compared: the first ones, which are the standard ones. A name takes a few microseconds."""
+
+
+def find_near(name: str, existing: Iterable[str]) -> list[str]:
+    """Return the names that resemble a name, the most similar one first."""
+    return difflib.get_close_matches(name, islice(existing, MOST_COMPARED), MOST, SIMILAR)
+
+
+def add_near_names(refused: BadRequest, db: Database) -> None:
+    """Let an error that refuses an unknown trait or class name those that resemble it."""
+    list_names = _LISTS.get(refused.reason)
+    if list_names is not None:
+        # An error may name several: each of them is unknown.
+        first = str(refused.details.get("field", "")).partition(", ")[0]
+        vars(refused)["near"] = find_near(first.upper(), list_names(db))
+
+
+_LISTS: Mapping[str, Callable[[Database], Iterable[str]]] = {
+    "unknown_trait": trait.list_names,
+    "unknown_resource_class": lambda db: (each.name for each in resource_class.every(db)),
+}
