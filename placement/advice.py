@@ -72,7 +72,7 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
         return _explain_configuration(error)
     if isinstance(error, exc.ArgumentError):
         return f"{_CONNECTION} is not the URL of a database: {_explain_url(error)}. {_FORM}"
-    if isinstance(error, ModuleNotFoundError):
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("placement"):
         return _explain_driver(error)
     if isinstance(error, OSError) and error.filename:
         return (

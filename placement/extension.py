@@ -47,6 +47,8 @@ class Service:
         Extensions that need one another say so by this call.
         """
         if name not in self._begun:
+            if name not in find_extensions():
+                raise LookupError(f"another extension needs {name}, which EXTENSIONS does not name")
             self._begun[name] = find_extensions()[name].begin(self)
         return self._begun[name]
 
@@ -58,6 +60,10 @@ def is_insight_on(conf: cfg.ConfigOpts) -> bool:
 
 def _begin_nothing(_service: Service) -> None:
     """Make nothing for an application."""
+
+
+def _check_nothing(_conf: cfg.ConfigOpts) -> None:
+    """Read no options that a start could refuse."""
 
 
 def _list_no_chores(_conf: cfg.ConfigOpts, _database: Database) -> Iterable[Chore]:
@@ -72,6 +78,8 @@ class Extension:
     :param routes: its part of the URL page.
     :param writes: requests to its routes that are no GET write allocations: metrics show them from the start.
     :param is_on: whether the routes are served, and the extension begins.
+    :param check_options: reads the options that a start reads, and raises what a start would; ``config
+        check`` calls it.
     :param begin: makes once for each application what handlers find as ``request.begun[name]``.
     :param list_chores: the work after answers; asked whether or not the extension is on.
     """
@@ -79,6 +87,7 @@ class Extension:
     routes: Routes
     writes: bool = False
     is_on: Callable[[cfg.ConfigOpts], bool] = is_insight_on
+    check_options: Callable[[cfg.ConfigOpts], object] = _check_nothing
     begin: Callable[[Service], Any] = _begin_nothing
     list_chores: Callable[[cfg.ConfigOpts, Database], Iterable[Chore]] = _list_no_chores
 

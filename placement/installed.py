@@ -12,10 +12,16 @@ from types import ModuleType
 PACKAGE = "placement.extensions"
 
 
+def list_names() -> tuple[str, ...]:
+    """Return the names of the installed extensions, in the order of the tuple."""
+    if find_spec(PACKAGE) is None:
+        return ()
+    # Python takes a folder that was left behind, without its files, for a package too.
+    return tuple(getattr(import_module(PACKAGE), "EXTENSIONS", ()))
+
+
 @cache
 def find_modules(name: str) -> dict[str, ModuleType]:
     """Return the modules of this name by extension, of those that have one, in the order of the tuple."""
-    if find_spec(PACKAGE) is None:
-        return {}
-    paths = {each: f"{PACKAGE}.{each}.{name}" for each in import_module(PACKAGE).EXTENSIONS}
+    paths = {each: f"{PACKAGE}.{each}.{name}" for each in list_names()}
     return {each: import_module(path) for each, path in paths.items() if find_spec(path)}

@@ -4,6 +4,7 @@ import sys
 
 from oslo_config import cfg
 
+from placement import installed
 from placement.advice import NotConfigured
 from placement.cmd import output
 from placement.db import provider_rows
@@ -15,6 +16,9 @@ RECORDED, TROUBLE = 0, 1
 
 def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> int:
     """Count and record the shapes of the configuration, print them, and return the exit code."""
+    if "questions" not in installed.list_names():
+        print("The extension questions, which records capacity, is not installed.", file=sys.stderr)
+        return TROUBLE
     # Slow to import, and other commands do not need it.
     from placement.extensions.questions import capacity_records, shapes
     from placement.objects.picture import Picture

@@ -147,8 +147,7 @@ def _try_start(conf: cfg.ConfigOpts, is_enabled: bool) -> tuple[Database | None,
     :returns: the database, if it could be opened, and what the steps have failed by.
     """
     from placement import deploy as application
-    from placement.extensions.explorer import links
-    from placement.extensions.questions import shapes
+    from placement.extension import find_extensions
     from placement.objects.picture import Picture
     from placement.web import auth, authorization
 
@@ -170,8 +169,8 @@ def _try_start(conf: cfg.ConfigOpts, is_enabled: bool) -> tuple[Database | None,
         database = attempt(lambda: db_api.open_database(conf)) if given else None
         attempt(lambda: authorization.Authorizer(conf))
         if is_enabled:
-            attempt(lambda: links.read(conf))
-            attempt(lambda: shapes.read(conf))
+            for extension in find_extensions().values():
+                attempt(partial(extension.check_options, conf))
         if database is not None and not failures:
             # Makes the client of the identity service.
             opened = database

@@ -2,7 +2,8 @@
 
 ``finish`` writes all that depends on a change: usage counters, generations and revisions of providers, the
 log of changed providers, the sums of owners; and it tells the watchers of the transaction. A transaction that
-changes what the API shows and ends without ``finish`` is rolled back (:meth:`Transaction.require_finished`).
+changes what the API shows and ends without ``finish`` is rolled back
+(:meth:`placement.db.database.Database.write`).
 
 The statements are sent with COMMIT where the driver takes several (:meth:`Transaction.change_later`), so that
 there is no round trip between the lock on a provider and the commit.

@@ -29,7 +29,7 @@ with running(insight__enabled=True) as service:
     found = service.send("GET", "/allocation_candidates?resources=VCPU:4")
     assert len(found.json["allocation_requests"]) == 1
     assert service.send("GET", "/-/trees").status == 404
-assert not [name for name in sys.modules if name.startswith("placement.extensions")]
+assert not [name for name in sys.modules if name.startswith("placement.extensions.")]
 assert not [rule.name for rule in policies.list_rules() if "insight" in rule.name]
 assert telemetry.list_figures()
 """
@@ -52,6 +52,42 @@ BESIDE_CORE = (
     "tests.support.batches",
 )
 """Words of tests that are about an extension, or about the repository, of which the copy is a part."""
+
+COMMANDS_OF_CORE = """
+import sys
+
+sys.meta_path[:] = [each for each in sys.meta_path if "Editable" not in repr(each)]
+from placement.cmd import manage
+
+def call(*words):
+    sys.argv[1:] = ["--config-file", "placement.conf", *words]
+    try:
+        return manage.main()
+    except SystemExit as ended:
+        return ended.code
+
+assert not call("db", "sync")
+assert not call("config", "check")
+assert not call("db", "check")
+assert call("capacity", "record") == 1
+"""
+
+CONFIGURED = """
+[placement_database]
+connection = sqlite:///placement.db
+[api]
+auth_strategy = noauth2
+"""
+
+WITHOUT_QUESTIONS = """
+from tests.support.service import running
+
+try:
+    with running(insight__enabled=True):
+        raise AssertionError("metrics began without questions")
+except LookupError as error:
+    assert "needs questions" in str(error), error
+"""
 
 WITH_EXAMPLE = """
 from placement import conf, policies
@@ -136,8 +172,23 @@ def test_the_core_is_whole_without_extensions(copy: Path) -> None:
             suite.unlink()
     tests = [*find_core_tests(copy), "tests/functional/test_gabbi.py"]
 
+    (copy / "placement.conf").write_text(CONFIGURED)
+
+    run(copy, "-c", CORE_ALONE)
+    run(copy, "-c", COMMANDS_OF_CORE)
+    # A package manager leaves such a folder.
+    (copy / "placement" / "extensions" / "__pycache__").mkdir(parents=True)
     run(copy, "-c", CORE_ALONE)
     run(copy, "-c", TESTS_OF_COPY, "-q", "-p", "no:cacheprovider", "-n", "0", *tests)
+
+
+def test_what_an_extension_needs_is_named(copy: Path) -> None:
+    names = copy / "placement" / "extensions" / "__init__.py"
+    text = names.read_text()
+    assert '"questions", ' in text
+    names.write_text(text.replace('"questions", ', ""))
+
+    run(copy, "-c", WITHOUT_QUESTIONS)
 
 
 def test_an_extension_attaches_by_a_word_in_the_tuple(copy: Path) -> None:

@@ -10,4 +10,4 @@ def _begin(service: Service) -> None:
     links.read(service.conf)
 
 
-EXTENSION = Extension(routes=ROUTES, begin=_begin)
+EXTENSION = Extension(routes=ROUTES, check_options=links.read, begin=_begin)

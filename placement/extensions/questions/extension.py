@@ -10,4 +10,4 @@ def _begin(service: Service) -> Shapes:
     return shapes.read(service.conf)
 
 
-EXTENSION = Extension(routes=ROUTES, begin=_begin)
+EXTENSION = Extension(routes=ROUTES, check_options=shapes.read, begin=_begin)
