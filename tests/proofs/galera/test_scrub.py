@@ -28,11 +28,12 @@ def test_two_nodes_mend_the_same_at_once(place: Arena, cluster: GaleraCluster) -
     for host in hosts:
         world.claim({host: {"VCPU": 2}})
     with place.db.engine.connect() as connection:
-        for wrong in (
-            "UPDATE inventories SET used = used + 1, total = 50",
-            "UPDATE owner_usages SET used = used + 1",
+        # Sums of owners are spread over slots, of which each claim has drawn one: all three the same, at times.
+        for wrong, least in (
+            ("UPDATE inventories SET used = used + 1, total = 50", len(hosts)),
+            ("UPDATE owner_usages SET used = used + 1", 2),
         ):
-            assert connection.execute(text(wrong)).rowcount >= len(hosts)
+            assert connection.execute(text(wrong)).rowcount >= least
     urls = [
         url_of(rotated(cluster.nodes, first), RACES, cluster.read_your_writes, PATIENCE)
         for first in range(2)
