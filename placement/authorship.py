@@ -1,6 +1,6 @@
 """The author of a write: the request that this thread serves, or the command (specification 07 section 11.1).
 
-The history shows it. Set by the web floor and by commands, and read where a transaction leaves its rows.
+The history shows it. Set by the web layer and by commands, and read where a transaction leaves its rows.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """The figures of a request while it is served, each declared once: here, or in an extension (07 section 6).
 
-Modules of every floor note figures in the trace of the thread, and nothing where there is none.
+Modules of every layer note figures in the trace of the thread, and nothing where there is none.
 :mod:`placement.web.observation` begins a trace; the metrics and the line of slow requests are made of it, and
 of what the figures say of themselves.
 """

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 import pymysql
 
 from tests.support.network import HERE, Machine
-from tests.support.processes import Startable, free_port, wait_until
+from tests.support.processes import PATIENCE, Startable, free_port, wait_until
 
 JOIN_S = 60.0
 
@@ -90,8 +90,8 @@ def execute_at(host: str, port: int, *statements: str) -> list[tuple[Any, ...]]:
         user="root",
         autocommit=True,
         connect_timeout=5,
-        read_timeout=20,
-        write_timeout=20,
+        read_timeout=round(20 * PATIENCE),
+        write_timeout=round(20 * PATIENCE),
     )
     with contextlib.closing(connection), connection.cursor() as cursor:
         for statement in statements:

@@ -22,7 +22,7 @@ from tests.support.campaign import CampaignReport, Servers, take_turns
 from tests.support.databases import opened
 from tests.support.effort import LONG
 from tests.support.load import Actor, Caller, Claimant, acting
-from tests.support.processes import public_folder, wait_until
+from tests.support.processes import PATIENCE, public_folder, wait_until
 from tests.support.world import World
 
 WORKERS = 3
@@ -32,8 +32,8 @@ HOSTS, RACK = 6, 4
 FAULT_S = 1.5
 PAUSE_S = 0.7 if LONG else 0.1
 """After the first write that succeeds again; longer pauses let more clients be in the middle of something."""
-CLIENT_ENDS_S = 60.0
-RECOVERS_S = 20.0
+CLIENT_ENDS_S = 60.0 * PATIENCE
+RECOVERS_S = 20.0 * PATIENCE
 """After the fault is over (and a killed database answers again) a write succeeds within this time."""
 
 SETTINGS = """\

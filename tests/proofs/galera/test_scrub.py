@@ -28,7 +28,7 @@ def test_two_nodes_mend_the_same_at_once(place: Arena, cluster: GaleraCluster) -
     for host in hosts:
         world.claim({host: {"VCPU": 2}})
     with place.db.engine.connect() as connection:
-        # Sums of owners are spread over slots, of which each claim has drawn one: all three the same, at times.
+        # Sums of owners are spread over slots. Each claim draws one, and all three may draw the same.
         for wrong, least in (
             ("UPDATE inventories SET used = used + 1, total = 50", len(hosts)),
             ("UPDATE owner_usages SET used = used + 1", 2),

@@ -1,4 +1,4 @@
-"""Plans of a cloud: the one door of planning (specification 10). Pure.
+"""Plans of a cloud: the public interface of planning (specification 10). Pure.
 
 The cheapest set that must leave is looked for first, and places for it. Where its cost is the bound, that is
 the plan. Otherwise an integer programme chooses what leaves together with its places, and an order of its
