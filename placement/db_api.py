@@ -46,7 +46,7 @@ def watch_writes(conf: cfg.ConfigOpts, database: Database) -> None:
 
 
 def is_configured() -> bool:
-    """Tell whether the process has its database."""
+    """Return whether the process has its database."""
     return _database is not None
 
 
@@ -189,7 +189,7 @@ def _longest_attempt_s(options: Any) -> float:
 
 
 def may_become_reachable(error: BaseException) -> bool:
-    """Tell whether another attempt to connect may succeed."""
+    """Return whether another attempt to connect may succeed."""
     return refusals.passes(driver_errors.cause(error))
 
 

@@ -54,7 +54,7 @@ class Service:
 
 
 def is_insight_on(conf: cfg.ConfigOpts) -> bool:
-    """Tell whether anything is served under ``/-/``."""
+    """Return whether anything is served under ``/-/``."""
     return bool(conf.insight.enabled)
 
 

@@ -33,6 +33,6 @@ class InventoryRecord(NamedTuple):
         return (self.total - self.reserved) * self.allocation_ratio
 
     def admits(self, amount: int) -> bool:
-        """Tell whether one allocation may have this amount, whatever is free."""
+        """Return whether one allocation may have this amount, whatever is free."""
         # A step of 0, which only SQL by hand leaves, is one of 1, as the search has it.
         return self.min_unit <= amount <= self.max_unit and amount % max(self.step_size, 1) == 0

@@ -50,11 +50,11 @@ class ProviderCache:
     # ---- knowing
 
     def knows(self, uuid: str) -> bool:
-        """Tell whether the provider was read, or created, and not dropped since."""
+        """Return whether the provider was read, or created, and not dropped since."""
         return uuid in self._refreshed
 
     def is_fresh(self, uuid: str) -> bool:
-        """Tell whether the last refresh is recent enough, which it always is with 0 seconds."""
+        """Return whether the last refresh is recent enough, which it always is with 0 seconds."""
         if uuid not in self._refreshed:
             return False
         age_s = self._clock() - self._refreshed[uuid]
@@ -121,7 +121,7 @@ class ProviderCache:
             if stale:
                 self._refresh_all(context, stale)
         except exc.PlacementClientError:
-            # If one of them is gone, the picture of the whole tree is wrong.
+            # If one of them no longer exists, the picture of the whole tree is wrong.
             return self.read_tree(context, uuid)
         return True
 

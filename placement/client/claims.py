@@ -230,7 +230,7 @@ class ClaimsClient:
 
 
 def wrote_nothing(response: Any) -> bool:
-    """Tell whether this is a 503 of the service, not of a proxy, after which a claim may be sent again."""
+    """Return whether this is a 503 of the service, not of a proxy, after which a claim may be sent again."""
     reason = problem_of(response).reason if response.status_code == 503 else ""
     return bool(reason) and reason != OUTCOME_UNKNOWN
 

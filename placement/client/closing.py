@@ -33,7 +33,7 @@ class ClosedInventories:
         self._originals: dict[str, InventoryByClass] = {}
 
     def is_closed(self, uuid: str, name: str, record: Mapping[str, Any]) -> bool:
-        """Tell whether the stored record of a class is as this client closed it."""
+        """Return whether the stored record of a class is as this client closed it."""
         original = self._originals.get(uuid, {}).get(name)
         return original is not None and record == _close_record(original)
 

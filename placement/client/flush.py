@@ -217,7 +217,7 @@ class TreeFlush:
             return self._cache.api.reshape(self._context, body, seen)
 
     def _leaves_records(self, body: Mapping[str, Any]) -> bool:
-        """Tell whether each class of the listed providers is left as it is, added, removed or closed.
+        """Return whether each class of the listed providers is left as it is, added, removed or closed.
 
         Then unread allocations cannot break: their inventory stays, or the service refuses to remove
         it, or there is none, since it was closed before the allocations were read.
@@ -233,7 +233,7 @@ class TreeFlush:
         return True
 
     def _read_inventories_now(self, body: Mapping[str, Any]) -> dict[str, Aspect] | None:
-        """Read the inventories of the listed providers; None if one is gone."""
+        """Read the inventories of the listed providers; None if one no longer exists."""
         with self._reshaping():
             try:
                 return self._cache.inventories_now(self._context, body["inventories"])
@@ -241,7 +241,7 @@ class TreeFlush:
                 return None
 
     def _has_moved(self, body: Mapping[str, Any]) -> bool:
-        """Tell whether the picture is old, so that unread changes may have caused a refusal."""
+        """Return whether the picture is old, so that unread changes may have caused a refusal."""
         now = self._read_inventories_now(body)
         return now is None or any(
             now[uuid].generation != self._cache.tree.data(uuid).generation

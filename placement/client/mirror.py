@@ -46,8 +46,8 @@ class MirrorFailed(exc.PlacementClientError):
 class MirrorUpdate(NamedTuple):
     """The changes of one update.
 
-    ``roots``: uuids of the roots of the trees that may have changed; those that are gone are in the mirror no
-    more. ``whole``: everything was read again. ``complete``: nothing more is known to have changed.
+    ``roots``: uuids of the roots of the trees that may have changed; those that no longer exist are in the
+    mirror no more. ``whole``: everything was read again. ``complete``: nothing more is known to have changed.
     """
 
     roots: set[str]

@@ -119,7 +119,7 @@ class Nova:
             yield NovaConsumer(uuid, must_hold, found.status, found.node, nodes, found.task)
 
     def knows(self, uuid: str) -> bool:
-        """Tell whether there is a server with this uuid, by a request for it alone."""
+        """Return whether there is a server with this uuid, by a request for it alone."""
         return self._send(f"/servers/{uuid}").status_code != 404
 
     def migrations_of(self, server: str) -> list[dict[str, Any]]:

@@ -159,7 +159,7 @@ class NovaMover:
         return way
 
     def is_paused(self, step: Step) -> bool:
-        """Tell whether the server stays paused when it moves."""
+        """Return whether the server stays paused when it moves."""
         return self._known[consumer_of(step)].state == "PAUSED"
 
     def name_host(self, step: Step) -> str:

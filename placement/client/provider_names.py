@@ -26,7 +26,7 @@ class ProviderNames:
         return str(self._ask(uuid)["root_provider_uuid"])
 
     def holds_something(self, consumer_uuid: str) -> bool:
-        """Tell whether a consumer holds anything now."""
+        """Return whether a consumer holds anything now."""
         return bool(self._get(f"/allocations/{quote(consumer_uuid)}", "allocations")["allocations"])
 
     def _ask(self, uuid: str) -> Mapping[str, Any]:

@@ -85,7 +85,7 @@ def _lock_tree(
 
 
 def inventory_differs(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether ``wanted`` asks for anything that ``stored`` does not have.
+    """Return whether ``wanted`` asks for anything that ``stored`` does not have.
 
     Fields that only ``stored`` has do not count: the service fills in defaults that a driver
     does not mention, and every period would write every inventory again (C3).
@@ -154,7 +154,7 @@ class ProviderTree:
 
     @_lock_tree
     def exists(self, name_or_uuid: object) -> bool:
-        """Tell whether there is such a provider; never raises."""
+        """Return whether there is such a provider; never raises."""
         # A driver may ask with anything: a list has no hash, and is no provider.
         try:
             return name_or_uuid in self._providers or name_or_uuid in self._uuids_by_name
@@ -247,12 +247,12 @@ class ProviderTree:
 
     @_lock_tree
     def has_inventory(self, name_or_uuid: str) -> bool:
-        """Tell whether a provider has any inventory record."""
+        """Return whether a provider has any inventory record."""
         return bool(self._find(name_or_uuid).inventory)
 
     @_lock_tree
     def has_inventory_changed(self, name_or_uuid: str, inventory: Mapping[str, Any] | None) -> bool:
-        """Tell whether a class comes or goes, or a *given* field differs; None stands for no inventory.
+        """Return whether a class comes or goes, or a *given* field differs; None stands for no inventory.
 
         Fields not given do not count: the service has filled them with its defaults.
         """
@@ -265,7 +265,7 @@ class ProviderTree:
         inventory: Mapping[str, Any] | None,
         generation: int | None = None,
     ) -> bool:
-        """Store a copy if :meth:`has_inventory_changed`; tell whether it did."""
+        """Store a copy if :meth:`has_inventory_changed`; return whether it did."""
         provider = self._find(name_or_uuid)
         changed = inventory_differs(provider.inventory, inventory or {})
         # An unchanged record stays, with the service's defaults in it: the reshape sends these, not a
@@ -277,7 +277,7 @@ class ProviderTree:
 
     @_lock_tree
     def has_sharing_provider(self, resource_class: str) -> bool:
-        """Tell whether some provider has inventory of the class and the sharing trait."""
+        """Return whether some provider has inventory of the class and the sharing trait."""
         return any(
             resource_class in provider.inventory and SHARING_TRAIT in provider.traits
             for provider in self._providers.values()
@@ -304,19 +304,19 @@ class ProviderTree:
 
     @_lock_tree
     def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
-        """Tell whether a provider has all of the traits; true for none."""
+        """Return whether a provider has all of the traits; true for none."""
         return set(traits) <= self._find(name_or_uuid).traits
 
     @_lock_tree
     def have_traits_changed(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
-        """Tell whether a provider's traits differ from these."""
+        """Return whether a provider's traits differ from these."""
         return set(traits) != self._find(name_or_uuid).traits
 
     @_lock_tree
     def update_traits(
         self, name_or_uuid: str, traits: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Replace the traits; tell whether they changed."""
+        """Replace the traits; return whether they changed."""
         provider, wanted = self._find(name_or_uuid), set(traits)
         changed = provider.traits != wanted
         provider.traits = wanted
@@ -337,19 +337,19 @@ class ProviderTree:
 
     @_lock_tree
     def in_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
-        """Tell whether a provider is in all of the aggregates; true for none."""
+        """Return whether a provider is in all of the aggregates; true for none."""
         return set(aggregates) <= self._find(name_or_uuid).aggregates
 
     @_lock_tree
     def have_aggregates_changed(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
-        """Tell whether a provider's aggregates differ from these."""
+        """Return whether a provider's aggregates differ from these."""
         return set(aggregates) != self._find(name_or_uuid).aggregates
 
     @_lock_tree
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
     ) -> bool:
-        """Replace the aggregates; tell whether they changed."""
+        """Replace the aggregates; return whether they changed."""
         provider, wanted = self._find(name_or_uuid), set(aggregates)
         changed = provider.aggregates != wanted
         provider.aggregates = wanted

@@ -203,7 +203,7 @@ class Relocation:
 
 
 def _accepts(takeover: Takeover, consumer: str, takeovers: Iterable[Takeover]) -> bool:
-    """Tell whether a consumer may come: it belongs here, or belongs nowhere in particular."""
+    """Return whether a consumer may come: it belongs here, or belongs nowhere in particular."""
     if takeover.consumers is not None:
         return consumer in takeover.consumers
     # A consumer that is pinned elsewhere for this class waits for its own place, even if there is room here.

@@ -62,7 +62,7 @@ class Driver:
 class ResourceTracker:
     """Keeps the providers of an agent's nodes as its driver wants them.
 
-    Conflicts start over, ``max_attempts`` times in all; a reshape goes on for ``reshape_timeout_s``
+    Conflicts start over, ``max_attempts`` times in all; a reshape continues for ``reshape_timeout_s``
     seconds, since claims on a busy host are conflicts.
     """
 
@@ -147,7 +147,7 @@ class ResourceTracker:
     def reshape(self, context: Any, nodename: str, uuid: str) -> None:
         """Move inventories and allocations as the driver says.
 
-        To go on with the old shape would hand out resources twice. So every failure, faults of the
+        To continue with the old shape would hand out resources twice. So every failure, faults of the
         driver and of the connection too, is a ReshapeFailed, unless it is a conflict or a failure of
         the flush that names its provider.
         """

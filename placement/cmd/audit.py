@@ -262,9 +262,9 @@ def _make_holders(found: consumer_rows.Holdings) -> list[Holder]:
 
 
 def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHING) -> bool:
-    """Remove what the consumer holds; False if it has changed since it was read, or is gone.
+    """Remove what the consumer holds; False if it has changed since it was read, or no longer exists.
 
-    :param keeps: what it goes on holding, by provider uuid; without that it is removed as well.
+    :param keeps: what it keeps, by provider uuid; without that it is removed as well.
     :raises Conflict: 409, what it keeps cannot be written: its inventory no longer admits it
     :raises AuditError: nobody can be named as the owner of what it keeps
     """

@@ -133,7 +133,7 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
 
 
 def _has_insight(conf: cfg.ConfigOpts) -> bool:
-    """Tell whether what is under ``/-/`` is served; a malformed value is no yes."""
+    """Return whether what is under ``/-/`` is served; a malformed value is no yes."""
     try:
         return bool(conf.insight.enabled)
     except cfg.Error:

@@ -210,7 +210,7 @@ class Server:
                 channel.will_close = True
 
     def _is_busy(self) -> bool:
-        """Tell whether a client waits for an answer or for the rest of one."""
+        """Return whether a client waits for an answer or for the rest of one."""
         return any(c.requests or c.total_outbufs_len for c in self._list_channels())
 
 

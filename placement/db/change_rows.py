@@ -12,7 +12,7 @@ reached has been cut off, or is of another history, such as that of a database t
 random so that the two differ.
 
 So what is known of the log is a mark for each slot, not one number. A transaction that begins early and
-commits late shows when it has committed, and none is passed over.
+commits late shows when it has committed, and none is skipped.
 
 A transaction takes its slots after providers and inventories and before the sums of owners: as a rule one, or
 several in the order of their numbers. So two writers cannot wait for one another.

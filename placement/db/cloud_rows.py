@@ -260,17 +260,18 @@ _NAMES = [
 
 
 def any_has_trait(access: Access, names: Collection[str]) -> bool:
-    """Tell whether some provider has one of these traits. One statement."""
+    """Return whether some provider has one of these traits. One statement."""
     return bool(access.rows(_HAS_TRAIT, {"name": sorted(names)}))
 
 
 def any_is_in_aggregate(access: Access, uuids: Collection[str]) -> bool:
-    """Tell whether some provider is in one of these aggregates. One statement."""
+    """Return whether some provider is in one of these aggregates. One statement."""
     return bool(access.rows(_IS_IN_AGGREGATE, {"name": sorted(uuids)}))
 
 
 def any_could_hold(access: Access, class_name: str, amount: int) -> bool:
-    """Tell whether some inventory is so large, whatever is used of it. One statement, over those of a class.
+    """Return whether some inventory is so large, whatever is used of it. One statement, over those of a
+    class.
 
     Numbers of databases are not quite those of Python: what is too small by a hair counts as large enough.
     """

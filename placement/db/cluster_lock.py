@@ -40,8 +40,8 @@ _RELEASE = text(f"UPDATE {TABLE} SET holder = '' WHERE id = 1 AND holder = :hold
 def held(connection: Connection, wait_s: float) -> Iterator[bool]:
     """Hold the lock of this database inside, if the server is in a cluster; yield whether it was given.
 
-    Whoever is taken for dead and goes on finds what the next one has done: each step of a revision looks
-    before it acts.
+    A process that is taken for dead and continues finds what the next one has done: each step of a revision
+    looks before it acts.
     """
     if not is_in_cluster(connection.connection):
         yield True

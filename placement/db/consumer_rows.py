@@ -25,7 +25,7 @@ UUIDS_WITHOUT_RECORD = (
 class HolderRow(NamedTuple):
     """A consumer that holds something; ``changed_at`` is None where no time was recorded.
 
-    ``project`` and ``user`` are None where their rows are gone.
+    ``project`` and ``user`` are None where their rows no longer exist.
     """
 
     id: int
@@ -48,7 +48,7 @@ class HolderAmountRow(NamedTuple):
 
 Holdings = tuple[list[HolderRow], list[HolderAmountRow]]
 """Consumers in order of id, and what they hold. Those that hold nothing are left out, and allocations
-without a record too. What is of a provider or a class that is gone is not among the holdings."""
+without a record too. What is of a provider or a class that no longer exists is not among the holdings."""
 
 
 BATCH = 1000

@@ -51,7 +51,7 @@ DEADLINE_S = 30
 
 MOST_TURNS = 10_000
 """Transactions of a work that is done in batches, until one finds nothing left: a batch that reports the same
-rows as done again and again must not go on for ever."""
+rows as done again and again must not continue for ever."""
 
 
 _ANYTHING = CompiledStatement(select(1))
@@ -313,7 +313,7 @@ class Transaction(Access):
             self.change_later(insert, expected_rows=len(part))
 
     def _skip_taken(self, table: Table) -> tuple[str, str]:
-        # MySQL has nothing that passes over taken keys alone: IGNORE forgives values that do not fit as well.
+        # MySQL has nothing that skips taken keys alone: IGNORE forgives values that do not fit as well.
         # Names have been looked up before, where a database that cannot hold them says so.
         if self.dialect == "mysql":
             return "IGNORE ", ""
@@ -327,7 +327,7 @@ class Database:
     """One configured database.
 
     :param engine: of :func:`placement.db.engine.make_engine`: in autocommit, and prepared.
-    :param attempts: called for each write; how often a transaction is tried at the most.
+    :param attempts: called for each write; how often a transaction is tried at most.
     :param deadline_s: no new attempt begins later than this after the first. The waits of an attempt have
         deadlines of their own (:mod:`placement.db.deadlines`).
     """
@@ -375,8 +375,8 @@ class Database:
         self._read_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.may_repeat),
         )
-        # A short wait is asked for where the caller goes on without it (the expiry of holds): a lock that was
-        # not given is its answer, and only a lost connection is worth another attempt.
+        # A short wait is asked for where the caller continues without it (the expiry of holds): a lock that
+        # was not given is its answer, and only a lost connection is worth another attempt.
         self._brief_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.is_disconnect),
         )

@@ -53,7 +53,7 @@ LOOK_S = 1.0
 SQLITE_S = 30
 """How long SQLite polls for a file that another process has locked."""
 
-# A peer that is gone is noticed after 60 s of silence; Linux begins to ask after two hours by itself.
+# A lost peer is noticed after 60 s of silence; Linux begins to ask after two hours by itself.
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
@@ -283,7 +283,7 @@ def _look() -> None:
 def _cut(connection: Any) -> None:
     """End the conversation. The descriptor stays open for its owner, which waits on it."""
     # shutdown() acts on the connection, whichever descriptor names it. To close the owner's would free its
-    # number for another file, from which libpq would go on to read. A connection that was closed or lost
+    # number for another file, from which libpq would continue to read. A connection that was closed or lost
     # meanwhile has no descriptor.
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as twin:
         twin.shutdown(socket.SHUT_RDWR)

@@ -129,7 +129,7 @@ def cause(error: BaseException) -> BaseException:
 
 
 def is_disconnect(error: BaseException) -> bool:
-    """The connection is gone, or none could be made."""
+    """The connection is lost, or none could be made."""
     if not isinstance(error, exc.DBAPIError):
         return False
     # SQLAlchemy knows most by their texts, but not a node that answers and takes no work.
@@ -140,7 +140,7 @@ def is_disconnect(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """A connection that was there is gone."""
+    """An existing connection is lost."""
     return is_disconnect(error) and isinstance(error, exc.DBAPIError) and error.statement is not None
 
 

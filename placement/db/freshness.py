@@ -28,8 +28,8 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_ROUNDS, MOST_S = 20, 10.0
-"""How often, and for how long, a request removes expired allocations and begins again. After that it goes on
-with what is there, whatever the database answers."""
+"""How often, and for how long, a request removes expired allocations and begins again. After that it
+continues with what is there, whatever the database answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def ask_any_expired() -> CompiledStatement:
 
 
 def remove_expired(db: "Database") -> bool:
-    """Remove expired allocations; return whether some are gone, by this thread or another, or none are left.
+    """Remove expired allocations; return whether this thread or another removed some, or none are left.
 
     Allocations that stay locked, or cannot be removed, stay for the moment.
     """

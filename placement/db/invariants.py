@@ -136,7 +136,7 @@ def _compile_count(invariant: Invariant) -> CompiledStatement:
 def repair(
     database: Database, invariant: Invariant, progress: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Repair the violations of an invariant, in short transactions, safe beside the service.
+    """Repair the violations of an invariant, in short transactions, safe while the service runs.
 
     :param progress: called with the number of rows of each transaction.
     :returns: the rows changed; 0 if this invariant has no repair.
@@ -272,7 +272,7 @@ def subtract_surplus(
 ) -> dict[Account, int]:
     """Mend sums of owners, and finish the write; return by how much each was too large.
 
-    The surplus is read in one statement, and writers do not change it. Whoever mends does, so one comes after
+    The surplus is read in one statement, and writers do not change it. A repair does, so one comes after
     the other.
     """
     scrub_rows.step_mendings(tx)

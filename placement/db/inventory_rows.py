@@ -83,7 +83,8 @@ class InventoryRow:
 def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow]:
     """Return the inventory records of the providers, which the caller has locked. One statement.
 
-    A locking read shows the newest rows at every isolation level. The name of a class that is gone is empty.
+    A locking read shows the newest rows at every isolation level. The name of a class that no longer exists
+    is empty.
     """
     if not provider_ids:
         return []
@@ -244,7 +245,7 @@ def insert_records(
 
     :param used: the usage by the ledger, by provider id and class id; 0 may be missing. Older software could
         leave allocations without an inventory.
-    :raises StaleRead: the provider has a record of the class, or the class is gone.
+    :raises StaleRead: the provider has a record of the class, or the class no longer exists.
     """
     created_at = models.now()
     rows: list[dict[str, Any]] = [

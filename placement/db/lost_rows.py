@@ -65,7 +65,7 @@ _OWNERS = (
 
 
 def _lacks(key: named_rows.Key, refers_to: ColumnElement[int]) -> ColumnElement[bool]:
-    """The row that a column refers to is gone, or has no name."""
+    """The row that a column refers to is missing, or has no name."""
     return ~exists().where(key.table.c.id == refers_to, key.is_not(None))
 
 
@@ -142,7 +142,7 @@ WITHOUT_PROVIDER = _select_parts([(table, of, _lacks_provider(table)) for table,
 
 
 def remove_parts(tx: Transaction) -> int:
-    """Remove what nothing shows, since its provider is gone."""
+    """Remove what nothing shows, since its provider no longer exists."""
     return sum(tx.change(delete(table).where(_lacks_provider(table))) for table, _ in _PARTS)
 
 

@@ -51,7 +51,7 @@ def _compile_names(key: Key) -> CompiledStatement:
 
 
 def restore(tx: Transaction, key: Key, row_id: int, name: str) -> None:
-    """Insert a row that is gone, under a name that says so. One statement.
+    """Insert a missing row, under a name that says so. One statement.
 
     :raises StaleRead: another transaction has done it.
     """

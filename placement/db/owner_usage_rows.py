@@ -82,7 +82,7 @@ def _make_usages(rows: Iterable[Sequence[Any]]) -> list[Usage]:
         # A SUM of integers is a Decimal with some drivers.
         Usage(type_name, class_name, int(amount))
         for type_name, class_id, class_name, amount in rows
-        # A class that is gone is in no listing either.
+        # A class that no longer exists is in no listing either.
         if class_name is not None or class_id == CONSUMERS
     ]
 

@@ -59,7 +59,7 @@ class LockedProvider:
 
 
 def any_exists(access: Access) -> bool:
-    """Tell whether there is any provider at all."""
+    """Return whether there is any provider at all."""
     return bool(access.value(select(exists(select(_providers.c.id)))))
 
 
@@ -97,7 +97,7 @@ def lock_free(tx: Transaction, ids: Collection[int]) -> set[int]:
     One statement, or two.
     """
     free = {id_ for (id_,) in tx.rows_of_all(_LOCK_FREE, "id", ids)}
-    # SKIP LOCKED passes over those that are locked; those that are missing for another reason are gone.
+    # SKIP LOCKED skips those that are locked; those that are missing for another reason no longer exist.
     return {id_ for (id_,) in tx.rows_of_all(_EXISTING, "id", set(ids) - free)}
 
 
@@ -223,7 +223,7 @@ def lock_positions(
     A locked row keeps its parent, its root and its existence: a move of a subtree and a deletion lock
     every row they change first. One statement.
 
-    :returns: the rows by id; those that are gone are missing.
+    :returns: the rows by id; those that no longer exist are missing.
     """
     given: dict[str, Any] = {"ids": sorted(ids)}
     if tree_of is not None:

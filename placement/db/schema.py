@@ -67,7 +67,7 @@ LOCKED = (
     "PROCESSLIST, on each node of a cluster) and try again."
 )
 ALREADY_DONE = frozenset({1050, 1060, 1061, 1062, 1091, 1684, 1826})
-"""MySQL: a table, column, key, row or foreign key exists, a key is gone, or a table is just being changed:
+"""MySQL: a table, column, key, row or foreign key exists, a key is missing, or a table is just being changed:
 another node was faster."""
 
 
@@ -93,7 +93,7 @@ def parts(revision: str) -> tuple[str, str]:
 
 
 def is_usable(revision: str | None) -> bool:
-    """Tell whether this release works with a schema: with its own, and with a newer one that says so."""
+    """Return whether this release works with a schema: with its own, and with a newer one that says so."""
     return revision == HEAD or (revision is not None and _is_newer_and_usable(revision))
 
 
@@ -239,7 +239,7 @@ def sync(
     :func:`placement.db.coexistence.takeover.finish`.
 
     :param target: stop at this revision.
-    :param stopped: no worker runs, so that more than one release may be passed over.
+    :param stopped: no worker runs, so that more than one release may be skipped.
     :param progress: called with the id of each revision that was completed.
     :param rows: called with the progress of a revision that works on many rows, and of the noting.
     :raises placement.db.migrations.MigrationBlocked: the data must be migrated first.
@@ -287,7 +287,7 @@ def require_examinable(database: Database) -> None:
 
 
 def _has_all(inspector: Inspector, *tables: str) -> bool:
-    """Tell whether the tables are there, and the columns of the trees of providers."""
+    """Return whether the tables are there, and the columns of the trees of providers."""
     return all(map(inspector.has_table, tables)) and _has_column(
         inspector, "resource_providers", "root_provider_id"
     )
@@ -298,7 +298,7 @@ def _has_column(inspector: Inspector, table: str, name: str) -> bool:
 
 
 def _require_empty(connection: Connection) -> None:
-    """Refuse tables without a revision; an interrupted first migration, which left one, may go on."""
+    """Refuse tables without a revision; an interrupted first migration, which left one, may continue."""
     inspector = inspect(connection)
     if inspector.has_table("resource_providers") and not inspector.has_table("alembic_version"):
         ways = " then ".join(f'"placement-manage db {step}"' for step in _steps_from(inspector))

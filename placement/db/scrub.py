@@ -271,7 +271,7 @@ _NOTE_DIGESTS = CompiledStatement(
 def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
     """Let searches read again what has changed by hand; return a sentence for each provider.
 
-    A digest that nobody knows, or that a worker of the release before has passed over, is noted, and nothing
+    A digest that nobody knows, or that a worker of the release before has skipped, is noted, and nothing
     is said of it.
     """
     provider_rows.lock(tx, (), ids)

@@ -1,4 +1,4 @@
-"""Statements on ``scrub``: how far the comparison of all that is derived is, and when it goes on.
+"""Statements on ``scrub``: how far the comparison of all that is derived is, and when it continues.
 
 One row tells all workers. One of them takes the next stretch by moving ``due_at``, if nobody has moved it
 since it was read, to when the stretch would be due again if that worker died. Times are milliseconds since

@@ -12,7 +12,7 @@ one client 1.09 and 1.24, by two processes of eight threads 1.12 and 1.11. On a 
 round trip as well. The first statement that fails is the last that is run. psycopg2 reports only the result
 of the last; PyMySQL and mysqlclient report each.
 
-Errors are SQLAlchemy's: it wraps the driver's error, judges whether the connection is gone, and drops it
+Errors are SQLAlchemy's: it wraps the driver's error, judges whether the connection is lost, and drops it
 with the others of the pool.
 """
 

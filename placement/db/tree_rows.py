@@ -125,7 +125,7 @@ def find_existing_roots(tx: Snapshot, uuids: Collection[str]) -> set[Root]:
 
 
 _roots = _providers.alias("root")
-# A provider without a root, or whose root is gone, is a tree of its own.
+# A provider without a root, or whose root no longer exists, is a tree of its own.
 _root_uuid = func.coalesce(_roots.c.uuid, _providers.c.uuid)
 _root_name = func.coalesce(_roots.c.name, _roots.c.uuid, _providers.c.name, _providers.c.uuid)
 _with_root = _providers.outerjoin(_roots, _roots.c.id == _providers.c.root_provider_id)
@@ -182,7 +182,7 @@ def count_allocations_of(tx: Snapshot, consumer_uuids: Collection[str]) -> dict[
 
 
 def are_claims_used(tx: Snapshot) -> bool:
-    """Tell whether any consumer at all is held or a member of a group. One statement."""
+    """Return whether any consumer at all is held or a member of a group. One statement."""
     return bool(tx.value(_ARE_CLAIMS_USED))
 
 

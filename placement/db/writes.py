@@ -61,7 +61,7 @@ def finish(tx: Transaction, change: Change, place: UncheckedPlace | None = None)
         ``statements.SIZES[-1]`` records. It is not locked: whether there is room is a condition of the
         statement.
     :raises StaleRead: the generation of a provider is not the one that was read; for ``place``: there is no
-        room, or the provider is gone, or its counters are not right, or its revision is another one.
+        room, or the provider no longer exists, or its counters are not right, or its revision is another one.
     """
     # Inventories, the log, then owners: every writer takes locks in this order (docs/maintainers/writes.rst).
     if place is None:

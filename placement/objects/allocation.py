@@ -138,6 +138,6 @@ def provider_allocations(db: Database, provider_uuid: str) -> tuple[int, list[Pr
     rows = db.read(lambda reader: allocation_rows.of_provider(reader, provider_uuid))
     if not rows:
         raise AllocationsProviderNotFound(uuid=provider_uuid)
-    # Rows without a consumer record, or of a class that is gone, are not shown.
+    # Rows without a consumer record, or of a class that no longer exists, are not shown.
     shown = [row for row in rows if None not in (row.consumer_uuid, row.class_name)]
     return rows[0].provider_generation, shown

@@ -33,7 +33,8 @@ Mark = Log | ForeignChangeChecksums
 
 
 class Changes(NamedTuple):
-    """Providers to be stored whole, ids of those that are gone, and what claims have changed of others."""
+    """Providers to be stored whole, ids of those that no longer exist, and what claims have changed of
+    others."""
 
     records: list[ProviderRecord]
     removed: set[int]
@@ -141,7 +142,7 @@ def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | C
 
 
 def _is_explained(cloud: Cloud, stock: Stock, times: int) -> bool:
-    """Tell whether the writes that the log names are all that has moved the revision.
+    """Return whether the writes that the log names are all that has moved the revision.
 
     Otherwise a change by hand beside them would never be seen.
     """

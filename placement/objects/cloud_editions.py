@@ -40,11 +40,11 @@ class Edition:
         return not isinstance(self.mark, Log)
 
     def is_recent(self, age_s: float) -> bool:
-        """Tell whether it was up to date not longer ago than that; not where another service writes too."""
+        """Return whether it was up to date not longer ago than that; not where another service writes too."""
         return not self.is_shared and self.shown_s >= time.monotonic() - age_s
 
     def is_up_to_date(self, arrived: int, total: int | None) -> bool:
-        """Tell whether it shows what was written before a call arrived.
+        """Return whether it shows what was written before a call arrived.
 
         It does if a refresh has found so that began later than the call arrived.
 

@@ -145,8 +145,8 @@ def lock_providers(
     """Lock providers and return them by id.
 
     :param named: by the request; they were there when they were read.
-    :param held: ids in rows that are removed. Another service may have left rows whose provider is gone: they
-        go like any other, and their provider is missing in what is returned.
+    :param held: ids in rows that are removed. Another service may have left rows whose provider no longer
+        exists: they go like any other, and their provider is missing in what is returned.
     :raises StaleRead: one of ``named`` was deleted meanwhile.
     """
     locked = {row.id: row for row in provider_rows.lock(tx, (), {*named, *held}).values()}
@@ -266,7 +266,8 @@ def try_claim(
     """Write an everyday claim, whose consumers are taken, to its end; return False if it is not worth trying.
 
     :param revision: the only one of the provider with which it is written; None for any.
-    :raises StaleRead: there is no room, or the provider is gone. The next attempt locks first, and says why.
+    :raises StaleRead: there is no room, or the provider no longer exists. The next attempt locks first, and
+        says why.
     """
     if not reading.stock or replaced.removed:
         return False

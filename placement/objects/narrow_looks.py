@@ -77,7 +77,7 @@ def _look_at_unmet(picture: Picture, question: CandidateRequest) -> Look | None:
 
 
 def _is_met(access: Access, condition: UnmetCondition) -> bool:
-    """Tell whether some provider in the database meets the condition by now."""
+    """Return whether some provider in the database meets the condition by now."""
     if condition.traits:
         return cloud_rows.any_has_trait(access, condition.traits)
     if condition.aggregates:

@@ -33,7 +33,7 @@ COMPARE_EVERY_S = 60.0
 """The longest time between two comparisons of revisions, whatever the log says."""
 
 MOST_TOLD = 10
-"""Ids that are in the line about what is gone, of each table."""
+"""The most ids of each table that the line about missing rows names."""
 
 NO_NAMES = NameSets()
 

@@ -49,7 +49,7 @@ class ProviderQuery:
 
     @property
     def is_look_up(self) -> bool:
-        """Tell whether one look-up in an index answers it: name or uuid, and nothing else."""
+        """Return whether one look-up in an index answers it: name or uuid, and nothing else."""
         return self == ProviderQuery(self.name, self.uuid) and bool(self.name or self.uuid)
 
 

@@ -110,7 +110,7 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     named = replaced.named | listed.keys()
     providers = ledger.lock_providers(tx, named, replaced.provider_ids)
     before = ledger.lock_inventories(tx, providers)
-    # A record whose class is gone is in no answer, so no client can mean it.
+    # A record whose class no longer exists is in no answer, so no client can mean it.
     shown = {place: row for place, row in before.items() if row.class_name}
     # Under the locks: what the tag says holds until the commit. A claim on the provider steps its
     # generation, and an agent on a busy host would never come through without the tag (05 section A8).

@@ -1,7 +1,7 @@
 """The schedule and the progress of a scrub: each request may compare one range, after its answer.
 
 There is no background thread. A row of the database (:mod:`placement.db.scrub_rows`) says how far the scrub
-is and when it goes on; the worker that moves it takes the next stretch, and a stretch whose worker has died
+is and when it continues; the worker that moves it takes the next stretch, and a stretch whose worker has died
 is due again. The pace follows from the share of the time that it may take: after a stretch of 20 ms with a
 share of 0.5 % the next one is due in 4 s. Until something may be due nothing is asked.
 """
@@ -27,7 +27,7 @@ STRETCH_S = 0.05
 """A stretch begins no further part after this."""
 
 ROUND_S = 10.0
-"""A round begins no sooner after the one before: a small cloud is gone through in one stretch."""
+"""A round begins no sooner after the one before: a small cloud takes one stretch."""
 
 PAUSES_S = (0.1, 600.0)
 """The shortest and the longest time between two stretches."""
@@ -70,7 +70,7 @@ class Scrubber:
         self._failed = False
 
     def is_due(self) -> bool:
-        """Tell whether a stretch may be due, from memory."""
+        """Return whether a stretch may be due, from memory."""
         return bool(self._share) and time.monotonic() >= self._next_look_s
 
     def go_on(self) -> None:
@@ -172,7 +172,7 @@ class Scrubber:
                 )
 
     def _give_back(self, look: ScrubLook, progress: ScrubProgress, until: int, began_s: float) -> float:
-        """Write how far it came and when it goes on; return in how many seconds."""
+        """Write how far it came and when it continues; return in how many seconds."""
         took_s = time.monotonic() - began_s
         pause_s = max(PAUSES_S[0], min(took_s / self._share, PAUSES_S[1]))
         now = look.now + int(1000 * took_s)

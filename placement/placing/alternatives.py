@@ -20,7 +20,7 @@ from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
 
 TRIES = 1000
-"""Positions of all claims that are tried at the most: where there is no deadline, this is the bound."""
+"""Positions of all claims that are tried at most: where there is no deadline, this is the bound."""
 
 SHARE = 3
 """The share of the work left that each try may take: a third, and the last one all of it."""

@@ -125,7 +125,7 @@ class Board:
 
 
 def has_room(cloud: Cloud, allocations: Mapping[int, Mapping[str, int]]) -> bool:
-    """Tell whether providers, by index, still have room for these amounts."""
+    """Return whether providers, by index, still have room for these amounts."""
     return all(
         cloud.room(name)[index] >= amount
         for index, amounts in allocations.items()

@@ -169,7 +169,7 @@ class _Chooser:
         return None, timed_out
 
     def _are_too_many(self, work: Work) -> bool:
-        """Tell whether all claims, or equal ones whatever the others are, are certainly more than fit."""
+        """Return whether all claims, or equal ones whatever the others are, are certainly more than fit."""
         asked = self._wishes.asked
         free = free_columns(self._start, asked)
         if any(amount > total(np.maximum(free[name], 0)) for name, amount in asked.items()):
@@ -191,7 +191,7 @@ class _Chooser:
         return False
 
     def _count_most(self, counts: NDArray[np.int64], equal: Sequence[int]) -> int:
-        """Return how many of equal wishes fit, by how often they fit in each tree, at the most."""
+        """Return how many of equal wishes fit, by how often they fit in each tree, at most."""
         most = int(np.minimum(counts, len(equal)).sum())
         groups = self._wishes[equal[0]].groups
         alike = all(self._wishes[number].groups == groups for number in equal)

@@ -52,7 +52,7 @@ class Leaving(NamedTuple):
     kept: KeptParts = KeptParts()
 
     def is_pool(self, number: int) -> bool:
-        """Tell whether a part is on sharing providers alone."""
+        """Return whether a part is on sharing providers alone."""
         return number >= len(self.parts) - self.pools
 
     @property
@@ -332,7 +332,7 @@ class Mover:
         return None
 
     def _is_whole(self, leaving: Leaving, taken: Sequence[AmountsByIndex]) -> bool:
-        """Tell whether all parts reach each other where they are now."""
+        """Return whether all parts reach each other where they are now."""
         parts = [(leaving.is_pool(number), [*given]) for number, given in enumerate(taken)]
         return not self.reach.shares or self.reach.admits_parts(parts, leaving.kept)
 

@@ -59,7 +59,7 @@ class Reach:
         self.shares = self.cloud.has_trait(SHARING_TRAIT)
 
     def is_pool(self, part: Iterable[int]) -> bool:
-        """Tell whether all of these providers share."""
+        """Return whether all of these providers share."""
         return self.shares and all(SHARING_TRAIT in self.cloud.traits[index] for index in part)
 
     def add(self, kept: KeptParts, taken: Collection[int], *, is_pool: bool) -> KeptParts:
@@ -105,7 +105,7 @@ class Reach:
         return self.mark_trees_in_reach_of(kept.pools)
 
     def admits(self, moves: Sequence[PartMove], stays: Iterable[int]) -> bool:
-        """Tell whether parts of one consumer may go where they go, all at once.
+        """Return whether parts of one consumer may go where they go, all at once.
 
         :param stays: the providers that the consumer uses in the trees that it does not leave.
         """

@@ -80,7 +80,7 @@ class Budget:
         return Count(count, complete)
 
     def has_candidate(self, cloud: Cloud, request: CandidateRequest) -> bool:
-        """Tell whether there is any candidate."""
+        """Return whether there is any candidate."""
         result = self.search(cloud, replace(request, limit=1))
         # The candidates that were found exist, however the search has ended.
         self.complete &= result.complete or len(result) > 0

@@ -119,7 +119,7 @@ class Assignment:
                 problem.work.was_stuck(slot)
 
     def _may_begin(self) -> bool:
-        """Tell whether a solution is possible, exactly if other kinds of tree were hard."""
+        """Return whether a solution is possible, exactly if other kinds of tree were hard."""
         # Hosts of one cloud are like one another: without this each of a thousand hard ones would try its
         # hundred placements before it asked what the first has learnt (``dead`` is shared by all).
         if self.possible and self._problem.dead:
@@ -164,7 +164,7 @@ class Assignment:
         return False
 
     def _rest_fits(self) -> bool:
-        """Tell whether the slots that are left can follow."""
+        """Return whether the slots that are left can follow."""
         if self._exact is None:
             amounts = []
             for slot, demand in enumerate(self._demand):
@@ -183,7 +183,7 @@ class Assignment:
         )
 
     def _find_witness(self, placed: frozenset[int]) -> bool:
-        """Look for positions of all slots but those that are placed; tell whether there are any.
+        """Look for positions of all slots but those that are placed; return whether there are any.
 
         The rule before 1.29 only excludes what it excludes already, so that this may say yes where it is no.
         """

@@ -50,7 +50,7 @@ class Cloud:
     ``ids`` (-1: free slot), ``parents`` and ``roots`` (provider indexes, -1: none), ``keys`` (hash of the
     uuid: the stable order of trees and of their members), ``stamps`` (grows whenever the provider is
     replaced), ``modified`` (seconds since the epoch, 0: not known), and others by their names.
-    ``lost``: by table, the ids of classes, traits and aggregates that rows refer to and that are gone.
+    ``lost``: by table, the ids of classes, traits and aggregates that rows refer to and that no longer exist.
     ``severed``: by provider index, the id of the parent that is stored, where that is no parent of the tree.
     ``kept_texts``: texts that renderers keep, each under its own name, as long as the cloud lasts.
     """
@@ -153,11 +153,11 @@ class Cloud:
         return sharing
 
     def has_trait(self, name: str) -> bool:
-        """Tell whether some provider has the trait."""
+        """Return whether some provider has the trait."""
         return name in self._traits
 
     def has_class(self, name: str) -> bool:
-        """Tell whether some provider has inventory of the class."""
+        """Return whether some provider has inventory of the class."""
         return name in self.classes
 
     def with_trait(self, name: str) -> Mask:

@@ -48,7 +48,7 @@ class Solutions:
         return self._found[number]
 
     def take_up(self) -> bool:
-        """Begin again if the problem was set aside without a solution; tell whether it was."""
+        """Begin again if the problem was set aside without a solution; return whether it was."""
         # A tree with solutions has been in the common turns already, and would yield the same again.
         if self._found or not self.problem.take_up():
             return False

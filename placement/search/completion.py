@@ -40,7 +40,7 @@ class OpenPlace(NamedTuple):
 
 
 class _Fork(NamedTuple):
-    """A state with the ways to go on that are left; ``filled``: the place and filling that led here."""
+    """A state with the ways to continue that are left; ``filled``: the place and filling that led here."""
 
     key: object
     ways: Iterator[tuple[OpenPlace, Counts]]
@@ -142,7 +142,7 @@ class Completion:
     def _fork(
         self, counts: Counts, places: list[OpenPlace], filled: tuple[int, Counts] | None
     ) -> _Fork | None:
-        """Return the ways to go on, None if it is seen at once that none leads to the end."""
+        """Return the ways to continue, None if it is seen at once that none leads to the end."""
         # Every state counts as work: otherwise one placement could hide a search of minutes.
         if not self._spend():
             raise Undecided
@@ -211,7 +211,7 @@ class Completion:
         return tuple(sums) if min(sums, default=0) >= 0 else None
 
     def _fits_in_one(self, d: int, counts: Counts, places: list[OpenPlace]) -> bool:
-        """Tell whether the slots would fit if they asked for one class only, wherever they may go.
+        """Return whether the slots would fit if they asked for one class only, wherever they may go.
 
         What is then alike is much more, so this is quick, and says no to most of what cannot be.
         """

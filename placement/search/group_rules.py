@@ -108,7 +108,7 @@ class Occupancy:
         return not self.members or max(self._counts.values(), default=0) == len(self.members)
 
     def admits(self, domains: Collection[str]) -> bool:
-        """Tell whether one more member there keeps a rule that is kept."""
+        """Return whether one more member there keeps a rule that is kept."""
         if self.rule.rule == "apart":
             return all(self._counts[domain] < self.rule.at_most for domain in domains)
         return not self.members or any(

@@ -145,7 +145,7 @@ class AssignmentProblem:
 
     @property
     def sharers_may_serve_all(self) -> bool:
-        """Tell whether sharing providers alone can serve every slot: two anchors may find that (5.2)."""
+        """Return whether sharing providers alone can serve every slot: two anchors may find that (5.2)."""
         shared = bit_set(p for p, place in enumerate(self.places) if place.shared)
         # Each of its combinations then uses a place of the tree that does not share.
         if self.own and not self.own & shared:
@@ -170,7 +170,7 @@ class AssignmentProblem:
         return free * perm(self.domains[min(alone)].bit_count(), len(alone))
 
     def _rooms_suffice(self, alone: frozenset[int]) -> bool:
-        """Tell whether no place can be overfilled; slots of ``alone`` never meet each other."""
+        """Return whether no place can be overfilled; slots of ``alone`` never meet each other."""
         for column, (name, total) in enumerate(self.rules.contested.items()):
             slots = {s for s, amounts in enumerate(self.rules.amounts) if name in amounts}
             if slots <= alone:

@@ -70,9 +70,10 @@ class CandidateRequest:
 
     ``maximum`` below zero means no bound, 0 acts as 1. A ``seed`` asks for a random selection and order.
     ``start``, any number of 64 bits, says where in the order of the trees the search begins and with which
-    stride it goes on; None: at the first, one after another; a seed overrides it. ``one_provider_per_tree``:
-    the rule before 1.29 (section 5.7). ``anchor``: uuid of the only root to search, None for all. ``avoid``:
-    traits; trees whose root has one give nothing, here or by sharing (07 section 1.1). No query says that.
+    stride it continues; None: at the first, one after another; a seed overrides it.
+    ``one_provider_per_tree``: the rule before 1.29 (section 5.7). ``anchor``: uuid of the only root to
+    search, None for all. ``avoid``: traits; trees whose root has one give nothing, here or by sharing (07
+    section 1.1). No query says that.
     """
 
     groups: tuple[Group, ...]

@@ -238,7 +238,7 @@ def _select(
 
 
 def _one_provider_per_tree(cloud: Cloud, candidate: Candidate) -> bool:
-    """Tell whether the allocations name no two providers of one tree (section 5.7)."""
+    """Return whether the allocations name no two providers of one tree (section 5.7)."""
     taking = candidate.combination.taking
     if len(taking) == 1:
         return True
@@ -297,8 +297,8 @@ def _in_strides(order: Indexes, size: int, start: int) -> Iterator[Indexes]:
 
 
 def _shuffle(order: Indexes, size: int, draw: np.random.Generator) -> Iterator[Indexes]:
-    """Yield all of them in random order: drawn one by one, those drawn before passed over."""
-    # Once half is drawn, too many draws hit what is gone: the rest is permuted at once.
+    """Yield all of them in random order: drawn one by one, skipping those drawn before."""
+    # Once half is drawn, too many draws hit what was drawn before: the rest is permuted at once.
     left = np.ones(len(order), np.bool_)
     while size < len(order) // 2:
         drawn = draw.integers(len(order), size=size)

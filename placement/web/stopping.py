@@ -29,7 +29,7 @@ def note_stop() -> None:
 
 
 def is_told_to_stop() -> bool:
-    """Tell whether this process was told to stop; it says no where the server does not tell."""
+    """Return whether this process was told to stop; it says no where the server does not tell."""
     return _is_told or ("uwsgi" in sys.modules and bool(_find_pipe_of_uwsgi().poll(0)))
 
 
@@ -41,7 +41,7 @@ def bound_wait(seconds: float) -> float:
 def listen_for_stop() -> None:
     """Learn from the signals of a server that handles them in Python, as gunicorn does.
 
-    It has loaded the application, and its handlers go on being called. uWSGI has handlers that Python does
+    It has loaded the application, and its handlers continue to be called. uWSGI has handlers that Python does
     not know, and whoever has none is ended by the signal: then nothing is changed.
     """
     for number in _SIGNALS:

@@ -85,7 +85,7 @@ def examine(database: Database) -> str | None:
 def _share_memory_pools() -> None:
     """Let all threads allocate from the same pools, where the C library has one for each thread.
 
-    20 threads that answer 12 MiB each then need 375 MiB at the most, not 930.
+    20 threads that answer 12 MiB each then need 375 MiB at most, not 930.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None and "MALLOC_ARENA_MAX" not in os.environ:

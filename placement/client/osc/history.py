@@ -95,7 +95,7 @@ class ShowPlacementHistory(command.ShowOne):
         """Return the newest writes of a server and of its migrations together.
 
         Each consumer has pages of its own. The writes of one moment stay together, so that the next page
-        goes on before that moment, which is its marker.
+        continues before that moment, which is its marker.
         """
         if "consumer" in query:
             raise exceptions.CommandError("--server does not go with --consumer.")
@@ -128,7 +128,7 @@ def _moment_of(write: Mapping[str, Any]) -> str:
 
 
 def _read_moment(marker: str) -> str:
-    """Return the moment before which a page of a server goes on."""
+    """Return the moment before which a page of a server continues."""
     try:
         datetime.fromisoformat(marker)
     except ValueError:

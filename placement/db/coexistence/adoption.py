@@ -126,7 +126,7 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
 
 
 def is_quiet(access: Access) -> bool:
-    """Tell whether no provider was written by another service, and every counter is that of the ledger.
+    """Return whether no provider was written by another service, and every counter is that of the ledger.
 
     And whether that was so for long: a scrub corrects counters, and lets the time begin anew.
     """

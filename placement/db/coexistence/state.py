@@ -179,7 +179,7 @@ def note_state(tx: Transaction, state: int) -> None:
 
 
 def reserve_end(tx: Transaction, state: int, quiet_s: int) -> bool:
-    """Tell whether the caller is the one that ends the coexistence: one is, whenever so long has passed.
+    """Return whether the caller is the one that ends the coexistence: one is, whenever so long has passed.
 
     :param state: for how long it must be the newest that is noted.
     """
@@ -236,5 +236,5 @@ def remove_begin(tx: Transaction) -> bool:
 
 
 def is_under_way(access: Access) -> bool:
-    """Tell whether the old service may write too. One statement."""
+    """Return whether the old service may write too. One statement."""
     return bool(access.value(select(UNDER_WAY)))

@@ -40,7 +40,7 @@ class Participant(Generic[Q, A]):
     woken: threading.Event = field(default_factory=threading.Event)
 
     def tell(self, answers: Sequence[A]) -> None:
-        """Answer all that are led, which go on at once."""
+        """Answer all that are led, which continue at once."""
         for each, answer in zip(self.led, answers, strict=True):
             each.answer = answer
             each.woken.set()
@@ -83,8 +83,8 @@ class ClaimBatcher(Generic[Q, A]):
         finally:
             for each in mine.led:
                 each.woken.set()
-            # All that came meanwhile go on as one turn, which the first of them leads. It is still busy then:
-            # nobody who comes now passes them.
+            # All that came meanwhile continue as one turn, which the first of them leads. It is still busy
+            # then: nobody who comes now passes them.
             with self._lock:
                 led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
                 self._is_busy = bool(led)

@@ -105,7 +105,7 @@ def remove_without_members(tx: Transaction, ids: Collection[int]) -> int:
     Two statements.
     """
     # A claim locks the group before it becomes a member: look again under the lock. Those that are locked are
-    # passed over, so that nobody waits for the sake of tidiness.
+    # skipped, so that nobody waits for the sake of tidiness.
     free = select(_groups.c.id).where(is_one_of(_groups.c.id, sorted(ids)))
     ids = tx.column(free.with_for_update(skip_locked=True))
     if not ids:

@@ -62,12 +62,13 @@ class RefusedPreferences(NamedTuple):
     groups: Mapping[str, GroupState]
 
     def may_fit_after(self, changed: Changed) -> bool:
-        """Tell whether one of them may have a candidate, by what has changed since."""
+        """Return whether one of them may have a candidate, by what has changed since."""
         # The serving providers are known as long as nothing but inventories and usage has changed, anywhere.
         return bool(changed.whole) or bool(np.isin(list(changed.stock), self.serving).any())
 
     def was_of(self, groups: Mapping[str, FoundGroup]) -> bool:
-        """Tell whether the groups are as they were: a member that left may have kept an earlier query out."""
+        """Return whether the groups are as they were: a member that left may have kept an earlier query
+        out."""
         # If one leaves after this was read and before the log is, there still was a state in which all holds:
         # that in which the members were read.
         return {name: group.state for name, group in groups.items()} == self.groups

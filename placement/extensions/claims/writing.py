@@ -124,7 +124,7 @@ def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
     """Check that of the trees that take part nothing has changed but inventories and usage.
 
     The providers are locked, so there is one committed state in which all is as it was chosen: that which
-    this statement reads. In it the queries that were passed over have no candidate either: they had none in
+    this statement reads. In it the queries that were skipped have no candidate either: they had none in
     the state that was looked at, and no provider that could serve them has changed from that state to this.
 
     :raises Overtaken:

@@ -1,7 +1,7 @@
 """The log of changes, for clients that follow a cloud (specification 07 section 10).
 
 A token is a state of the log: the mark of each slot. As with the picture of a search, the transactions of a
-slot are in the order of their commits, so that none is passed over that began early and ended late.
+slot are in the order of their commits, so that none is skipped that began early and ended late.
 During a coexistence it is a digest of the signs, by which nothing but "something" is known.
 """
 
@@ -59,7 +59,7 @@ class Token(NamedTuple):
         except ValueError:
             given = b""
         marks, check = given[:-_CHECK_BYTES], given[-_CHECK_BYTES:]
-        # The library passes over what is not of its alphabet: what was damaged is not what is shown.
+        # The library skips what is not of its alphabet: what was damaged is not what is shown.
         if len(check) == _CHECK_BYTES and len(marks) in (0, _MARKS.size):
             token = cls(_MARKS.unpack(marks) if marks else (), check)
             if token.show() == text:

@@ -106,7 +106,7 @@ class HistoryWatcher:
 
 
 def is_kept(db: Database) -> bool:
-    """Tell whether the writes of this process are in the history."""
+    """Return whether the writes of this process are in the history."""
     return any(isinstance(watcher, HistoryWatcher) for watcher in db.watchers)
 
 
@@ -116,8 +116,8 @@ def is_kept(db: Database) -> bool:
 def _read_consumers(tx: Transaction, uuids: Collection[str]) -> dict[str, ConsumerState]:
     """Return the consumers that exist, before they are written.
 
-    What is of a provider or a class that is gone is in no listing, and not here. One statement for each
-    thousand.
+    What is of a provider or a class that no longer exists is in no listing, and not here. One statement for
+    each thousand.
     """
     found: dict[str, ConsumerState] = {}
     held: dict[str, dict[str, dict[str, int]]] = {}

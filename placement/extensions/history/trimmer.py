@@ -33,7 +33,7 @@ class Trimmer:
         self._next_s = time.monotonic() + _vary(PAUSES_S[1])
 
     def is_due(self) -> bool:
-        """Tell whether some rows may be too old, from memory."""
+        """Return whether some rows may be too old, from memory."""
         return time.monotonic() >= self._next_s
 
     def go_on(self) -> None:

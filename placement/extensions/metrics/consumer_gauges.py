@@ -27,7 +27,7 @@ def write_gauges(db: Database) -> Iterator[bytes]:
         for holdings in consumer_rows.walk_holders(db):
             yield "".join(_write_usages(holdings)).encode()
     except errors.Unavailable:
-        # The status is sent already, and a list that was cut would look like consumers that are gone.
+        # The status is sent already, and a list that was cut would look like consumers that no longer exist.
         complete = 0
     yield (write_head(COMPLETE, "1 if all consumers are shown.") + f"{COMPLETE} {complete}\n").encode()
 

@@ -70,7 +70,7 @@ class KeptFigures:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Tell whether no other thread or process is here; the kernel releases the lock of a dead one."""
+        """Return whether no other thread or process is here; the kernel releases the lock of a dead one."""
         if not self._lock.acquire(blocking=False):
             yield False
             return
@@ -90,7 +90,7 @@ class KeptFigures:
 
 
 def _lock(file: int) -> bool:
-    """Lock the file without waiting; tell whether it could be."""
+    """Lock the file without waiting; return whether it could be."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

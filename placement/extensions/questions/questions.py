@@ -158,7 +158,7 @@ def count_capacity(
 
 
 def _shares(cloud: Cloud, roots: Sequence[int]) -> bool:
-    """Tell whether a provider of some trees shares what it has."""
+    """Return whether a provider of some trees shares what it has."""
     shared = {int(cloud.roots[index]) for index in np.flatnonzero(cloud.with_trait(SHARING_TRAIT))}
     return not shared.isdisjoint(roots)
 
