@@ -77,33 +77,45 @@ def disable_hosts(url: str) -> None:
         requests.put(path, headers=headers, json=body, timeout=60).raise_for_status()
 
 
-def draw(browser: Browser, url: str, name: str) -> None:
-    """Write one picture."""
-    place, scheme, (width, height) = PICTURES[name]
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start Debian's browser."""
+    with sync_playwright() as player:
+        browser = player.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--headless", "--no-sandbox", "--disable-gpu"],
+        )
+        yield browser
+        browser.close()
+
+
+def photograph(
+    browser: Browser,
+    url: str,
+    file: Path,
+    scheme: str = "light",
+    size: tuple[int, int] = (1280, 900),
+) -> str:
+    """Write a picture of a page of the explorer, and return the text of the page."""
+    width, height = size
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-    page.goto(f"{url}/-/explorer/{place}")
+    page.goto(url)
     page.get_by_label("Token").fill("admin")
     page.keyboard.press("Enter")
     page.locator(".status", has_text="Up to date").wait_for()
-    page.screenshot(path=IMAGES / f"{name}.png")
+    page.screenshot(path=file)
+    text = page.locator("main").inner_text()
     page.close()
+    return text
 
 
 def main() -> None:
     """Draw all, or those that are named."""
     names = sys.argv[1:] or list(PICTURES)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        service(folder) as url,
-        sync_playwright() as player,
-    ):
-        browser = player.chromium.launch(
-            executable_path="/usr/bin/chromium",
-            args=["--headless", "--no-sandbox", "--disable-gpu"],
-        )
+    with tempfile.TemporaryDirectory() as folder, service(folder) as url, chromium() as browser:
         for name in names:
-            draw(browser, url, name)
-        browser.close()
+            place, scheme, size = PICTURES[name]
+            photograph(browser, f"{url}/-/explorer/{place}", IMAGES / f"{name}.png", scheme, size)
 
 
 if __name__ == "__main__":

@@ -345,7 +345,20 @@ with sqlite3.connect("var/placement.sqlite") as database:
     database.execute("UPDATE consumer_holds SET expires_at = expires_at - 1000 * ?", sys.argv[1:])
 ' "$1"; }"""
 
-STAGES = {SWITCH: two_machines, OUTLOOK: with_shapes, HOLD: with_clock, HISTORY: with_history}
+def readme_clone() -> AbstractContextManager[Shell]:
+    """Begin in an empty folder, into which README clones this repository."""
+    from docs._tools import empty_clone
+
+    return empty_clone.empty_clone()
+
+
+STAGES = {
+    README: readme_clone,
+    SWITCH: two_machines,
+    OUTLOOK: with_shapes,
+    HOLD: with_clock,
+    HISTORY: with_history,
+}
 """Stories that do not run on one service with an empty database."""
 
 

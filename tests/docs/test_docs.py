@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser
 from sqlalchemy import text
 
-from docs._tools import api_examples, api_fields, api_story, live_pages
+from docs._tools import api_examples, api_fields, api_story, empty_clone, live_pages
 from docs._tools.url_page import CLAIMS, ROUTES
 from placement.cmd import manage
 from placement.db import invariants, schema, standard_names
@@ -44,7 +44,8 @@ WIDE = """async ([pages, widths]) => {
 }"""
 """Returns the pages that are too wide. A frame that changes its width costs less than a window that does."""
 OLD_HEAD = "a082b8bb98d0"
-MANY_COMMANDS = {live_pages.README, live_pages.OUTLOOK, live_pages.SWITCH, live_pages.HOLD, live_pages.ROOM}
+MANY_COMMANDS = {live_pages.OUTLOOK, live_pages.SWITCH, live_pages.HOLD, live_pages.ROOM}
+SERVED = [story for story in live_pages.STORIES if story != live_pages.README]
 FORKED = ("openstack", "placement-compare", "placement-manage")
 """In those stories. The others start them as their readers do."""
 
@@ -150,7 +151,7 @@ def _forked_server(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("story", live_pages.STORIES, ids=lambda story: story[0])
+@pytest.mark.parametrize("story", SERVED, ids=lambda story: story[0])
 def test_commands_print_what_the_pages_show(
     story: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +168,27 @@ def test_commands_print_what_the_pages_show(
             assert live_pages.rewritten(shown, shell) == shown
         if story[0].startswith("tutorial/"):
             assert shell.run("ls") == before
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("story", [live_pages.README], ids=lambda story: story[0])
+def test_readme_is_pasted_into_an_empty_clone_and_its_pictures_show_what_it_made(
+    story: tuple[str, ...], browser: Browser, tmp_path: Path
+) -> None:
+    """``python -m docs._tools.empty_clone`` writes README and draws its pictures."""
+    require_program("curl")
+    readme = DOCS / story[0]
+    with empty_clone.empty_clone() as shell:
+        assert live_pages.rewritten(readme.read_text(), shell) == readme.read_text()
+        pages = empty_clone.draw(browser, shell.url, tmp_path)
+
+    said = empty_clone.alternative_texts()
+    assert said.keys() == pages.keys()
+    for name, page in pages.items():
+        figures = re.findall(r"(?<![\w-])\d[\d,]*", said[name])
+        assert figures, name
+        assert [figure for figure in figures if figure not in page] == []
+        assert (empty_clone.IMAGES / f"{name}.png").exists()
 
 
 def test_progress_of_a_slow_machine_is_not_part_of_a_page() -> None:
