@@ -7,6 +7,7 @@ import { endSentence } from "../parts/funnel.js";
 import { outLink } from "../parts/out_link.js";
 import { loadingNote } from "../parts/state_note.js";
 import { address } from "../router.js";
+import { scroller } from "../parts/scroller.js";
 import { View } from "./view.js";
 
 /** @typedef {import("../model/types.js").Capacity} Capacity */
@@ -79,7 +80,7 @@ function leftOut(avoided) {
 function shapeTable(shapes, histories) {
   // What is read first stands first: on a telephone the aggregates are scrolled to.
   const head = ["Shape", "Fit", "Runs out", "How it went", "Most of them in"];
-  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Shapes" }, h("table", {},
+  return scroller("Shapes", h("table", {},
     h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, shapes.map(([name, { count: number, complete, places }], at) => h("tr", {},
       h("th", { scope: "row" }, name),
@@ -112,7 +113,7 @@ function runsOut({ forecast }) {
 /** @param {Lost[]} lost @param {"tree" | "aggregate"} level */
 function lostTable(lost, level) {
   const head = [level === "tree" ? "Host" : "Aggregate", "Homeless", "Why"];
-  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Worst" }, h("table", {},
+  return scroller("Worst", h("table", {},
     h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, lost.map((it) => h("tr", {},
       h("th", { scope: "row" }, level === "tree" ? h("a", { href: address("tree", it.uuid) }, it.name ?? it.uuid)
