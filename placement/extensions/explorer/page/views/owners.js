@@ -64,7 +64,8 @@ export class OwnersView extends View {
           counted(consumers.length, "consumer")),
         consumers.length ? consumerTable(consumers)
           : stateNote("∅", "Holds nothing", [`No consumer of this ${kind} holds anything now.`]),
-        kind === "project" && owner && activity({ project_id: owner }));
+        kind === "project" && owner && activity({ project_id: owner },
+          consumers.filter((it) => it.claimed?.held_until).map((it) => it.uuid)));
       return;
     }
     const rows = await byOwner(trees, kind, signal);
@@ -112,7 +113,7 @@ export class OwnersView extends View {
       trees.length ? h("div.candidates", {}, trees.map((tree) => h("article.candidate", {},
         h("div.candidate-body", {}, drawnTree(tree, { brief: true, held: asked, key: tree.root })))))
         : stateNote("∅", "Holds nothing", ["The service knows no allocation of this consumer."]),
-      groups.map(groupSection), activity({ consumer: uuid }));
+      groups.map(groupSection), activity({ consumer: uuid }, claimed.held_until ? [uuid] : []));
   }
 }
 
