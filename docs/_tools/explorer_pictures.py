@@ -27,11 +27,15 @@ TWO_GPUS = (
 )
 PICTURES = {
     "explorer": ("#/cloud", "light", (1280, 1180)),
-    "explorer-groups": ("#/cloud?group=002f55f4-3f94-5773-83be-61e51ee4316e", "light", (1280, 1180)),
+    "explorer-groups": (
+        "#/cloud?group=002f55f4-3f94-5773-83be-61e51ee4316e",
+        "light",
+        (1280, 1180),
+    ),
     "explorer-dark": ("#/cloud?class=VGPU", "dark", (1280, 900)),
     "explorer-search": (f"#/search?{TWO_GPUS}", "light", (1280, 900)),
     "explorer-none": (f"#/search?{TWO_GPUS}&root_required=HW_CPU_X86_AVX2", "light", (1280, 900)),
-    "explorer-plan": ("#/plan?empty=d-gpu-02", "light", (1280, 900)),
+    "explorer-plan": ("#/plan?empty=d-gpu-02", "light", (1280, 1190)),
     "explorer-capacity": (
         "#/capacity?resources=VCPU:8,MEMORY_MB:16384,DISK_GB:80",
         "light",

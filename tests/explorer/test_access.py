@@ -84,6 +84,18 @@ def test_what_stands_above_every_view_is_one_line(visitor: Visitor) -> None:
     assert abs(brand - corner) < 5
 
 
+def test_header_leaves_a_telephone_to_the_view(visitor: Visitor) -> None:
+    """Everything in it stays within reach."""
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    visitor.come()
+    header = visitor.page.locator("header.top")
+    box = header.bounding_box()
+    assert box
+    assert box["height"] < 100
+    for part in ("nav a >> nth=0", "nav a >> nth=-1", "input", ".status", "button >> nth=-1"):
+        expect(header.locator(part)).to_be_in_viewport(ratio=1)
+
+
 def test_keyboard_alone_goes_from_the_cloud_to_a_tree_and_its_menu(visitor: Visitor) -> None:
     visitor.come()
     page = visitor.page

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 from sqlalchemy import insert
 
 from placement.db import models
-from tests.explorer.stage import Stage, fill, key, open_stage
+from tests.explorer.stage import RACK, Stage, fill, key, open_stage
 from tests.explorer.test_access import violations
 from tests.support.browser import Visitor, visiting
 
@@ -38,7 +38,12 @@ def test_counting_by_aggregate_is_in_the_address(visitor: Visitor) -> None:
     page.get_by_label("by", exact=True).select_option("aggregates")
     visitor.settle()
     assert "by=aggregates" in page.url
-    expect(page.locator(".places code")).to_be_visible()
+    # As the view of the cloud calls it.
+    place = page.locator(".places").get_by_role("link")
+    expect(place).to_have_text(["gpus"])
+    expect(place).to_have_attribute("title", RACK)
+    place.click()
+    expect(page.locator(".summary")).to_have_text("2 of 6 trees with 6 providers")
 
 
 def test_nothing_asked_and_wrong_question(visitor: Visitor) -> None:
@@ -116,8 +121,11 @@ def test_outlook_counts_shapes_and_names_who_must_not_fail(
                 "aria-label", re.compile("From 20 .* to 10")
             )
             expect(small).to_contain_text("at 2 a day")
-            expect(table.get_by_role("row", name=re.compile("^gpu"))).to_contain_text(
-                "not recorded"
+            gpu = table.get_by_role("row", name=re.compile("^gpu"))
+            expect(gpu.get_by_text("not recorded")).to_have_count(2)
+            expect(gpu.get_by_role("link")).to_have_text(["gpus"])
+            expect(visitor.page.locator("[data-how-to-record]")).to_contain_text(
+                "placement-manage capacity record"
             )
             expect(visitor.page.locator("[data-left-out]")).to_have_count(0)
             lost = stage.send("GET", "/-/survival")["lost"]
@@ -128,6 +136,7 @@ def test_outlook_counts_shapes_and_names_who_must_not_fail(
             expect(visitor.page.locator("[data-summary]")).to_contain_text(
                 "of 1 aggregate may fail"
             )
+            expect(worst.nth(1).get_by_role("link").first).to_have_text("gpus")
             assert violations(visitor) == []
 
 

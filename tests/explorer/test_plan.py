@@ -23,7 +23,9 @@ def filled() -> Iterator[Stage]:
         for number in range(4):
             name = f"compute-{number}"
             stage.provider(name)
-            stage.replace(name, "inventories", {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 65536}})
+            stage.replace(
+                name, "inventories", {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 65536}}
+            )
             for each in range(2):
                 held = {"VCPU": 4, "MEMORY_MB": 8192}
                 stage.claim(f"server-{number}-{each}", "shop", **{name: held})
@@ -53,8 +55,8 @@ def test_search_that_finds_nothing_leads_to_what_must_move(visitor: Visitor, sta
     assert target, verdict.inner_text()
     for number, row in enumerate(rows(visitor).all(), 1):
         expect(row.get_by_role("rowheader")).to_have_text(str(number))
-        expect(row.locator("td").nth(0)).to_contain_text(target[1])
-        expect(row.locator("td").nth(1)).not_to_contain_text(target[1])
+        expect(row.locator("td").nth(1)).to_contain_text(target[1])
+        expect(row.locator("td").nth(2)).not_to_contain_text(target[1])
         expect(row).to_contain_text("4 cores, 8 GiB memory")
     page.get_by_role("link", name=target[1]).first.click()
     expect(page.locator("h1")).to_contain_text(target[1])
@@ -69,7 +71,7 @@ def test_arrows_lead_from_where_it_stands_to_where_it_goes(visitor: Visitor) -> 
     boxes = page.locator(".move-hosts li")
     for at, row in enumerate(rows(visitor).all()):
         arrow = page.locator(".move").nth(at)
-        for part, cell in (("circle", 0), ("path", 1)):
+        for part, cell in (("circle", 1), ("path", 2)):
             name = row.locator("td").nth(cell).locator("a").inner_text()
             line = boxes.nth(names.index(name)).bounding_box()
             drawn = arrow.locator(part).bounding_box()
@@ -174,6 +176,47 @@ def test_refresh_plans_nothing_anew(alone: Visitor, stage: Stage) -> None:
     assert [path for _, path, _ in stage.asked if path == "/-/plans"] == []
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_consumer_of_a_step_is_in_sight_and_the_table_says_that_it_scrolls(
+    visitor: Visitor, width: int
+) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 844})
+    visitor.come(f"#/plan?empty={key('compute-1')}")
+    page = visitor.page
+    steps = page.get_by_label("Steps", exact=True)
+    box, link = steps.bounding_box(), rows(visitor).first.locator("a.uuid").bounding_box()
+    assert box
+    assert link
+    assert link["x"] + link["width"] <= box["x"] + box["width"]
+
+    hint = page.locator(".scrolls", has=steps).locator(".scroll-hint")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(hint).to_be_visible()
+    steps.evaluate("it => it.scrollTo(it.scrollWidth, 0)")
+    expect(hint).to_be_hidden()
+    page.set_viewport_size({"width": 1600, "height": 844})
+    expect(hint).to_be_hidden()
+
+
+def test_commands_that_do_it_stand_below_the_plan(visitor: Visitor) -> None:
+    """As docs/howto/make-room.rst prints them; no command stands below a plan without steps."""
+    visitor.come(f"#/plan?empty={key('compute-1')}")
+    section = visitor.page.get_by_label("Do it")
+    expect(section.locator("code")).to_have_text([
+        "openstack compute service set --disable compute-1 nova-compute",
+        "openstack placement plan run --empty compute-1 --dry-run",
+        "openstack placement plan run --empty compute-1",
+        "openstack placement plan create --empty compute-1 --commands",
+    ])  # fmt: skip
+    visitor.go(f"#/plan?{LARGE}")
+    run = f"openstack placement plan run --place {LARGE}"
+    expect(section.locator("code").nth(1)).to_have_text(run)
+    expect(section).not_to_contain_text("--disable")
+    visitor.go("#/plan?resources=VCPU:8")
+    expect(visitor.page.locator(".verdict.could")).to_contain_text("nothing must move")
+    expect(section).to_have_count(0)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_plan_is_accessible_and_fits(visitor: Visitor, width: int) -> None:
     visitor.page.set_viewport_size({"width": width, "height": 900})
@@ -191,11 +234,14 @@ def test_commands_to_copy_are_words_to_a_shell_whatever_was_typed(visitor: Visit
         commands = visitor.page.evaluate(
             """async (place) => {
                 const made = await import(new URL("model/commands.js", document.baseURI));
-                return made.planCommands("http://host/-/plans", "1.39", { place }).map((it) => it.text);
+                const asked = made.planCommands("http://host/-/plans", "1.39", { place });
+                const toNova = (host) => made.carryOutCommands({ empty: { trees: ["uuid"] } }, host);
+                return [...asked, ...toNova(place), ...toNova(`-${place}`)].map((it) => it.text);
             }""",
             typed,
         )
-        curl, openstack, for_nova = map(shlex.split, commands)
+        curl, openstack, disable, dry_run, run, listed, *like_an_option = map(shlex.split, commands)
         assert json.loads(curl[curl.index("-d") + 1]) == {"goal": {"place": typed}}
         assert curl[-1] == "http://host/-/plans"
-        assert openstack[-1] == for_nova[-2] == typed
+        assert openstack[-1] == disable[-2] == dry_run[-2] == run[-1] == listed[-2] == typed
+        assert [words[words.index("--empty") + 1] for words in like_an_option] == ["uuid"] * 3

@@ -7,6 +7,7 @@ import { readable } from "../router.js";
 
 /** @type {Record<string, string>} */
 const PATHS = { candidates: "allocation_candidates", explain: "-/explain", capacity: "-/capacity" };
+const PLAN = ["placement", "plan"];
 
 /**
  * @param {URL} root
@@ -100,20 +101,46 @@ export function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+/** @typedef {{place: string} | {empty: {trees: string[]}}} Goal of a plan */
+
 /**
- * Commands that ask for the plan of the page, and for the commands that let Nova carry it out.
+ * Commands that ask for the plan of the page.
  *
  * @param {string} target
  * @param {string} microversion
- * @param {{place: string} | {empty: {trees: string[]}}} goal
+ * @param {Goal} goal
  */
 export function planCommands(target, microversion, goal) {
-  const [option, value] = "place" in goal ? ["--place", goal.place] : ["--empty", goal.empty.trees[0]];
-  const words = ["openstack", "--os-placement-api-version", microversion, "placement", "plan", "create", option, value];
-  const command = words.map(quoted).join(" ");
+  const words = ["openstack", "--os-placement-api-version", microversion, ...PLAN, "create", ...goalWords(goal)];
   return [
     { title: "curl", text: curl(target, microversion, JSON.stringify({ goal })) },
-    { title: "openstack", text: command },
-    { title: "openstack, Nova", text: `${command} --commands`, note: "Prints the commands of openstack server that carry it out." },
+    { title: "openstack", text: words.map(quoted).join(" ") },
   ];
+}
+
+/**
+ * Commands that have Nova carry out the plan of the page.
+ *
+ * @param {Goal} goal
+ * @param {string} host the name of the host that is to be empty; "" for another goal
+ */
+export function carryOutCommands(goal, host) {
+  // An argument that begins like an option cannot be given: the uuid can.
+  const named = host && !host.startsWith("-") ? host : "";
+  const words = named ? ["--empty", named] : goalWords(goal);
+  const run = ["openstack", ...PLAN, "run", ...words].map(quoted).join(" ");
+  const list = ["openstack", ...PLAN, "create", ...words, "--commands"].map(quoted).join(" ");
+  const disable = ["openstack", "compute", "service", "set", "--disable", named, "nova-compute"].map(quoted).join(" ");
+  return [
+    ...named ? [{ title: "Disable it", text: disable,
+      note: "This keeps new servers away. The compute service may have a shorter name than the provider." }] : [],
+    { title: "Try", text: `${run} --dry-run`, note: "This says what would be done, and moves nothing." },
+    { title: "Run", text: run },
+    { title: "Or read first", text: list, note: "This prints the commands of openstack server that carry the plan out, one step a line." },
+  ];
+}
+
+/** @param {Goal} goal */
+function goalWords(goal) {
+  return "place" in goal ? ["--place", goal.place] : ["--empty", goal.empty.trees[0]];
 }

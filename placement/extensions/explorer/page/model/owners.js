@@ -12,6 +12,7 @@ import { inSlices } from "../dom.js";
  * @property {string} project
  * @property {string} user
  * @property {string} type
+ * @property {import("./types.js").Claimed} claimed
  * @property {Record<string, Record<string, number>>} byProvider
  */
 /**
@@ -35,7 +36,7 @@ export function holdingsOf(tree) {
       const holding = found.get(uuid) ?? {
         uuid, root: tree.root, tree: tree.providers[0].name,
         project: allocation.project, user: allocation.user,
-        type: allocation.type, byProvider: {} };
+        type: allocation.type, claimed: { held_until: allocation.held_until }, byProvider: {} };
       holding.byProvider[provider.uuid] = allocation.resources;
       found.set(uuid, holding);
     }
@@ -81,8 +82,8 @@ export async function byConsumer(trees, wanted, signal) {
   const found = new Map();
   await inSlices(trees, (holdings) => {
     for (const holding of holdings.filter(wanted)) {
-      const { uuid, project, user, type, tree } = holding;
-      const consumer = found.get(uuid) ?? { uuid, project, user, type, resources: {}, places: [] };
+      const { uuid, project, user, type, claimed, tree } = holding;
+      const consumer = found.get(uuid) ?? { uuid, project, user, type, claimed, resources: {}, places: [] };
       addResources(consumer.resources, holding);
       consumer.places.push(tree);
       found.set(uuid, consumer);

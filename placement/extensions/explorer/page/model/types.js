@@ -159,6 +159,7 @@
  * @property {string | null} route
  * @property {string | null} consumer_uuid
  * @property {string | null} provider_uuid
+ * @property {string | null} name of that provider, as it is now
  * @property {WrittenState | null} before
  * @property {WrittenState | null} after
  *

@@ -5,6 +5,7 @@ import { amounts, count } from "../model/units.js";
 import { address } from "../router.js";
 import { claimWords } from "./claim_note.js";
 import { outLink } from "./out_link.js";
+import { scroller } from "./scroller.js";
 
 /**
  * @typedef {object} Consumer
@@ -28,7 +29,7 @@ export function consumerTable(consumers, shown = SHOWN) {
   const place = h("div", {});
   const more = consumers.length - shown;
   place.append(
-    h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Consumers" },
+    scroller("Consumers",
       h("table", {},
         h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "User", "Holds"].map(
           (title) => h("th", { scope: "col" }, title)))),

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { amounts, count, counted, total } from "../model/units.js";
 import { address } from "../router.js";
 import { outLink } from "./out_link.js";
+import { scroller } from "./scroller.js";
 
 /** @typedef {import("../model/types.js").WhatIf} WhatIf */
 /** @typedef {import("../model/types.js").Outcome} Outcome */
@@ -34,7 +35,7 @@ export function drainResult({ uuid, name }, { before, after, homeless, complete 
  * @param {import("../model/types.js").Homeless[]} homeless
  */
 export function homelessTable(homeless) {
-  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Homeless" }, h("table", {},
+  return scroller("Homeless", h("table", {},
     h("thead", {}, h("tr", {}, ["Consumer", "Type", "Project", "Holds", "Kept out by"].map(
       (title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, homeless.slice(0, 200).map((it) => h("tr", {},

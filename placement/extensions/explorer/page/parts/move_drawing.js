@@ -3,6 +3,7 @@
 import { h, svg } from "../dom.js";
 import { counted } from "../model/units.js";
 import { address } from "../router.js";
+import { scroller } from "./scroller.js";
 
 /** @typedef {import("../model/moves.js").Host} Host */
 /** @typedef {import("../model/moves.js").Arrow} Arrow */
@@ -24,7 +25,7 @@ export function moveDrawing(hosts, arrows, goal) {
   return h("div.moves", {},
     h("ol.move-hosts", {}, hosts.map(({ uuid, name }, at) => h("li", { class: at < goal.count ? "goal" : null },
       h("a", { href: address("tree", uuid), title: name, "data-key": `move ${uuid}` }, name)))),
-    h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Steps from left to right" },
+    scroller("Steps from left to right",
       svg("svg", { role: "img", width, height, viewBox: `0 0 ${width} ${height}`,
         "aria-label": `${counted(arrows.length, "step")} as arrows between ${counted(hosts.length, "host")}; the table says the same.` },
       hosts.map((_, at) => at < goal.count && svg("rect.move-goal", { x: 0, y: at * LINE + 2, width, height: LINE - 4, rx: 6 })),

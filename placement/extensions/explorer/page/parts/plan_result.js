@@ -1,13 +1,16 @@
 /** A plan in words, as arrows and as a table; or why there is none. */
 
 import { h } from "../dom.js";
+import { carryOutCommands } from "../model/commands.js";
 import { arrowsOf } from "../model/moves.js";
 import { amounts, count, counted, total } from "../model/units.js";
 import { address } from "../router.js";
+import { copyLine } from "./copy_lines.js";
 import { homelessTable } from "./drain_result.js";
 import { funnel } from "./funnel.js";
 import { moveDrawing } from "./move_drawing.js";
 import { outLink } from "./out_link.js";
+import { scroller } from "./scroller.js";
 
 /** @typedef {import("../model/types.js").Plan} Plan */
 /** @typedef {import("../model/types.js").Move} Move */
@@ -25,8 +28,9 @@ export const SHOWN = 100;
  * @param {Plan} plan
  * @param {Map<string, Tree>} trees of the steps that are shown and of the goal, by the uuid of each provider
  * @param {Emptied} emptied
+ * @param {import("../model/commands.js").Goal} goal
  */
-export function planResult(plan, trees, emptied) {
+export function planResult(plan, trees, emptied, goal) {
   const steps = plan.steps.slice(0, SHOWN);
   const goals = emptied ? [emptied.uuid] : (plan.placed ?? []).map((it) => it.root_provider_uuid);
   const { hosts, arrows } = arrowsOf(steps, trees, goals);
@@ -42,8 +46,16 @@ export function planResult(plan, trees, emptied) {
         " before anything is freed, as a live migration needs. This is advice: nothing is held, and others may take the room."),
       moveDrawing(hosts, arrows, { count: new Set(goals).size, words: emptied ? "is empty" : "fits here" }),
       stepTable(steps, hosts, arrows),
-      left > 0 && h("p.calm", {}, `and ${counted(left, "more step")}: the command below lists all.`)),
+      left > 0 && h("p.calm", {}, `and ${counted(left, "more step")}: the commands below list all.`)),
+    steps.length > 0 && doIt(goal, emptied),
   ];
+}
+
+/** @param {import("../model/commands.js").Goal} goal @param {Emptied} emptied */
+function doIt(goal, emptied) {
+  return h("section", { "aria-label": "Do it" }, h("h3", {}, "Do it"),
+    h("p.calm", {}, "Run these commands as an administrator of Nova. They make the plan once more, and move one server after the other."),
+    carryOutCommands(goal, emptied?.name ?? "").map(copyLine));
 }
 
 /** @param {Plan} plan @param {Emptied} emptied */
@@ -68,16 +80,16 @@ function certainty({ cost, lower_bound, minimal, complete }) {
 /** @param {Move[]} steps @param {Host[]} hosts @param {import("../model/moves.js").Arrow[]} arrows */
 function stepTable(steps, hosts, arrows) {
   const host = (/** @type {number} */ at) => h("td.host", {}, hostLink(hosts[at].uuid, hosts[at].name));
-  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Steps" }, h("table", {},
-    h("thead", {}, h("tr", {}, ["Step", "From", "To", "Moves", "Consumer", "Type", "Project"].map(
+  return scroller("Steps", h("table.steps", {},
+    h("thead", {}, h("tr", {}, ["Step", "Consumer", "From", "To", "Moves", "Type", "Project"].map(
       (title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, steps.map((step, at) => h("tr", {},
       h("th", { scope: "row" }, at + 1),
-      host(arrows[at].from),
-      host(arrows[at].to),
-      h("td", {}, amounts(total(Object.fromEntries(Object.entries(step.from).map(([uuid, it]) => [uuid, it.resources]))))),
       h("td", {}, h("a.uuid", { href: address("owners", "", { consumer: step.consumer_uuid }) }, step.consumer_uuid),
         outLink("consumer", step.consumer_uuid)),
+      host(arrows[at].from),
+      host(arrows[at].to),
+      h("td.amounts", {}, amounts(total(Object.fromEntries(Object.entries(step.from).map(([uuid, it]) => [uuid, it.resources]))))),
       h("td", {}, step.consumer_type),
       h("td", {}, step.project_id, outLink("project", step.project_id)))))));
 }

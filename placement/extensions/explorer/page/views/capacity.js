@@ -2,12 +2,14 @@
 
 import { MICROVERSION, ROOT, Refusal, ask, read } from "../api.js";
 import { h, refill } from "../dom.js";
+import { readAggregateTitles } from "../model/cloud.js";
 import { curl, openstack, url } from "../model/commands.js";
 import { rememberQuery } from "../model/last_query.js";
 import { asksSomething, parseQuery, toParams } from "../model/query.js";
 import { findHost } from "../model/trees.js";
 import { amount, count, counted, label, sortClasses } from "../model/units.js";
 import { vocabulary } from "../model/vocabulary.js";
+import { aggregateLink } from "../parts/aggregate_link.js";
 import { copyLines } from "../parts/copy_lines.js";
 import { drainResult } from "../parts/drain_result.js";
 import { providerName } from "../parts/provider_menu.js";
@@ -78,18 +80,19 @@ export class CapacityView extends View {
     const counting = new URLSearchParams(params);
     if (by !== "trees") counting.set("by", by);
     const drained = drain ? await findHost(drain, signal) : null;
-    const [capacity, outcome] = await Promise.all([
+    const [capacity, outcome, titles] = await Promise.all([
       read(`-/capacity?${counting}`, { signal }).then(({ body }) => /** @type {Capacity} */ (body)),
       drained && ask("-/what-if",
         { changes: [{ drain: drained.uuid }], query: readable(params) }, signal),
+      by === "trees" ? new Map() : readAggregateTitles(signal),
     ]);
     refill(this.#answer,
       drained && drainResult(drained, outcome),
-      this.#numbers(capacity, by), elsewhere(params, query));
+      this.#numbers(capacity, by, titles), elsewhere(params, query));
   }
 
-  /** @param {Capacity} capacity @param {string} by */
-  #numbers(capacity, by) {
+  /** @param {Capacity} capacity @param {string} by @param {Map<string, string>} titles of the aggregates */
+  #numbers(capacity, by, titles) {
     const most = Math.max(1, ...capacity.places.map((it) => it.count));
     return h("div", {},
       h("p.big-number", { "data-summary": true }, h("b", {}, count(capacity.count)), capacity.count === 1 ? " fits" : " fit"),
@@ -98,7 +101,7 @@ export class CapacityView extends View {
         h("section", {}, h("h2", {}, "Where"), this.#byChoice(by),
           capacity.places.length ? h("ol.ranking.places", {}, capacity.places.map((it) => h("li", {},
             by === "trees" ? providerName({ uuid: it.uuid, name: it.name ?? it.uuid }, `place ${it.uuid}`)
-              : h("code", {}, it.uuid),
+              : aggregateLink(it.uuid, titles),
             h("span.percent", {}, count(it.count)),
             h("span.track", { "aria-hidden": "true" },
               h("span.used", { "--part": it.count / most, "--ink": "var(--full-5)" })))))

@@ -10,6 +10,7 @@ import { amount, amountOf, amounts, count, counted, label, percent, sortClasses,
 import { GroupedGrid } from "../parts/grouped_grid.js";
 import { serviceTag } from "../parts/provider_box.js";
 import { providerName } from "../parts/provider_menu.js";
+import { scroller } from "../parts/scroller.js";
 import { emptyCloud, loadingNote } from "../parts/state_note.js";
 import { fillBar, track } from "../parts/fill_bar.js";
 import { address, go } from "../router.js";
@@ -310,7 +311,7 @@ function totalsTable(sums, whole) {
   const head = ["Class", "", "Used", "Capacity", "Reserved", "In use"];
   const narrow = h("div.only-narrow", {}, sortClasses([...sums.keys()]).map(
     (name) => fillBar(name, /** @type {Sum} */ (sums.get(name)))));
-  return h("div", {}, narrow, h("div.scroller.only-wide", {}, h("table.numbers", {},
+  return h("div", {}, narrow, h("div.only-wide", {}, scroller("Totals", h("table.numbers", {},
       h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title ||
         h("span.spoken", {}, "Bar"))))),
       h("tbody", {}, sortClasses([...sums.keys()]).map((name) => {
@@ -321,7 +322,7 @@ function totalsTable(sums, whole) {
           h("td.bar", {}, track(part, sum)), h("td", {}, amount(name, sum.used)),
           h("td", {}, amount(name, sum.capacity)),
           h("td", {}, sum.reserved ? amount(name, sum.reserved) : "–"), h("td", {}, h("b", {}, percent(part))));
-      })))));
+      }))))));
 }
 
 /** @param {string} name @param {{used: number, capacity: number}} sum */

@@ -2,9 +2,12 @@
 
 import { read } from "../api.js";
 import { h, refill } from "../dom.js";
+import { readAggregateTitles } from "../model/cloud.js";
 import { count, counted, timeOfDay } from "../model/units.js";
+import { aggregateLink } from "../parts/aggregate_link.js";
 import { endSentence } from "../parts/funnel.js";
 import { outLink } from "../parts/out_link.js";
+import { scroller } from "../parts/scroller.js";
 import { loadingNote } from "../parts/state_note.js";
 import { address } from "../router.js";
 import { View } from "./view.js";
@@ -38,15 +41,17 @@ export class OutlookView extends View {
 
   /** @param {AbortSignal} signal */
   async #readShapes(signal) {
-    const { body } = await read(`-/capacity?shape=*&by=aggregate&top=${IN_AGGREGATES}`, { signal });
+    const [titles, { body }] = await Promise.all([readAggregateTitles(signal),
+      read(`-/capacity?shape=*&by=aggregate&top=${IN_AGGREGATES}`, { signal })]);
     /** @type {[string, Capacity][]} */
     const shapes = Object.entries(body.shapes);
     const histories = await Promise.all(shapes.map(async ([name]) => /** @type {History} */ (
       (await read(`-/capacity/history?shape=${encodeURIComponent(name)}`, { signal })).body)));
     refill(this.#shapes, h("h2", {}, "How many more fit"),
-      shapes.length ? shapeTable(shapes, histories) : h("p.calm", {}, "No shape is named: ",
+      shapes.length ? shapeTable(shapes, histories, titles) : h("p.calm", {}, "No shape is named: ",
         h("code", {}, "[insight]/shapes_file"), " names requests, such as flavors, that are counted here."),
       leftOut(Math.max(0, ...shapes.map(([, it]) => it.avoided.trees))),
+      histories.some((it) => !it.forecast) && howToRecord(),
       histories.some((it) => it.forecast) && h("p.calm", {}, "Runs out: where a straight line through the last 30 days of "
         + "records meets zero."));
   }
@@ -54,8 +59,10 @@ export class OutlookView extends View {
   /** @param {AbortSignal} signal */
   async #readSurvival(signal) {
     const level = this.params.get("level") === "aggregate" ? "aggregate" : "tree";
+    const [titles, { body }] = await Promise.all([level === "tree" ? new Map() : readAggregateTitles(signal),
+      read(`-/survival?level=${level}`, { signal })]);
     /** @type {Survival} */
-    const told = (await read(`-/survival?level=${level}`, { signal })).body;
+    const told = body;
     const failing = level === "tree" ? "host" : "aggregate";
     refill(this.#survival, h("h2", {}, "What must not fail"),
       h("div.tabs", { role: "navigation", "aria-label": "What fails" }, Object.entries(LEVELS).map(
@@ -65,7 +72,7 @@ export class OutlookView extends View {
         + "consumers would find another place."
         + (told.complete ? "" : ` Of ${count(told.places)} these were tried in the time.`)),
       leftOut(told.avoided),
-      told.lost.length > 0 && lostTable(told.lost, level));
+      told.lost.length > 0 && lostTable(told.lost, level, titles));
   }
 }
 
@@ -75,18 +82,25 @@ function leftOut(avoided) {
     + "nothing new, such as those that Nova has disabled.");
 }
 
-/** @param {[string, Capacity][]} shapes @param {History[]} histories */
-function shapeTable(shapes, histories) {
+/** What must be done so that a history and a forecast can be shown. */
+function howToRecord() {
+  return h("p.calm", { "data-how-to-record": true }, "Not recorded: run ", h("code", {}, "placement-manage capacity record"),
+    " every hour on one machine. The package has a timer for it: ", h("code", {}, "systemctl enable --now placement-capacity.timer"),
+    ". From the second record on, ", h("i", {}, "How it went"), " and ", h("i", {}, "Runs out"), " are shown.");
+}
+
+/** @param {[string, Capacity][]} shapes @param {History[]} histories @param {Map<string, string>} titles */
+function shapeTable(shapes, histories, titles) {
   // What is read first stands first: on a telephone the aggregates are scrolled to.
   const head = ["Shape", "Fit", "Runs out", "How it went", "Most of them in"];
-  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Shapes" }, h("table", {},
+  return scroller("Shapes", h("table", {},
     h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, shapes.map(([name, { count: number, complete, places }], at) => h("tr", {},
       h("th", { scope: "row" }, name),
       h("td", {}, h("b", {}, count(number)), complete ? "" : " or more"),
       h("td", {}, runsOut(histories[at])),
       h("td", {}, bars(histories[at])),
-      h("td", {}, places.map((it) => h("div", {}, it.name ?? h("span.uuid", {}, it.uuid), `: ${count(it.count)}`))))))));
+      h("td", {}, places.map((it) => h("div", {}, aggregateLink(it.uuid, titles), `: ${count(it.count)}`))))))));
 }
 
 /** @param {History} history */
@@ -103,20 +117,20 @@ function bars({ records }) {
 
 /** @param {History} history */
 function runsOut({ forecast }) {
-  if (!forecast) return "–";
+  if (!forecast) return h("span.calm", {}, "not recorded");
   if (!forecast.runs_out_at) return "not at this rate";
   return h("span", {}, forecast.runs_out_at.slice(0, 10),
     h("small", {}, ` at ${count(Math.round(-forecast.per_day * 10) / 10)} a day`));
 }
 
-/** @param {Lost[]} lost @param {"tree" | "aggregate"} level */
-function lostTable(lost, level) {
+/** @param {Lost[]} lost @param {"tree" | "aggregate"} level @param {Map<string, string>} titles of the aggregates */
+function lostTable(lost, level, titles) {
   const head = [level === "tree" ? "Host" : "Aggregate", "Homeless", "Why"];
-  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Worst" }, h("table", {},
+  return scroller("Worst", h("table", {},
     h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, lost.map((it) => h("tr", {},
       h("th", { scope: "row" }, level === "tree" ? h("a", { href: address("tree", it.uuid) }, it.name ?? it.uuid)
-        : h("a.uuid", { href: address("cloud", "", { aggregate: it.uuid }) }, it.uuid)),
+        : aggregateLink(it.uuid, titles)),
       h("td", {}, `${count(it.homeless_count)} of ${counted(it.consumers, "consumer")}`),
       h("td", {}, it.homeless.slice(0, 3).map((one) => h("div", {},
         h("a.uuid", { href: address("owners", "", { consumer: one.uuid }) }, one.uuid.slice(0, 8)), outLink("consumer", one.uuid),

@@ -10,6 +10,7 @@ import { claimWords, groupSection, readGroups } from "../parts/claim_note.js";
 import { consumerTable } from "../parts/consumer_table.js";
 import { outLink } from "../parts/out_link.js";
 import { drawnTree } from "../parts/provider_box.js";
+import { scroller } from "../parts/scroller.js";
 import { loadingNote, stateNote } from "../parts/state_note.js";
 import { address } from "../router.js";
 import { View } from "./view.js";
@@ -63,7 +64,8 @@ export class OwnersView extends View {
           counted(consumers.length, "consumer")),
         consumers.length ? consumerTable(consumers)
           : stateNote("∅", "Holds nothing", [`No consumer of this ${kind} holds anything now.`]),
-        kind === "project" && owner && activity({ project_id: owner }));
+        kind === "project" && owner && activity({ project_id: owner },
+          consumers.filter((it) => it.claimed?.held_until).map((it) => it.uuid)));
       return;
     }
     const rows = await byOwner(trees, kind, signal);
@@ -111,7 +113,7 @@ export class OwnersView extends View {
       trees.length ? h("div.candidates", {}, trees.map((tree) => h("article.candidate", {},
         h("div.candidate-body", {}, drawnTree(tree, { brief: true, held: asked, key: tree.root })))))
         : stateNote("∅", "Holds nothing", ["The service knows no allocation of this consumer."]),
-      groups.map(groupSection), activity({ consumer: uuid }));
+      groups.map(groupSection), activity({ consumer: uuid }, claimed.held_until ? [uuid] : []));
   }
 }
 
@@ -120,7 +122,7 @@ function ownerTable(kind, rows) {
   const names = sortClasses([...new Set(rows.flatMap((row) => Object.keys(row.resources)))]);
   const most = Object.fromEntries(names.map(
     (name) => [name, Math.max(...rows.map((row) => row.resources[name] ?? 0))]));
-  return h("div.scroller", { tabindex: "0", role: "group", "aria-label": "Owners" },
+  return h("div", {}, scroller("Owners",
     h("table.numbers.owners", {},
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, kind), h("th", { scope: "col" }, "Consumers"),
         names.map((name) => h("th", { scope: "col", title: name }, label(name))))),
@@ -129,6 +131,6 @@ function ownerTable(kind, rows) {
           row.name || "unknown"), kind === "project" && outLink("project", row.name)),
         h("td", {}, count(row.consumers)),
         names.map((name) => h("td", { "--part": (row.resources[name] ?? 0) / most[name] },
-          row.resources[name] ? amount(name, row.resources[name]) : "–")))))),
+          row.resources[name] ? amount(name, row.resources[name]) : "–"))))))),
     rows.length > SHOWN && h("p.calm", {}, `and ${count(rows.length - SHOWN)} more, who hold less`));
 }

@@ -17,7 +17,7 @@ import { View } from "./view.js";
 /** @typedef {import("../model/query.js").Query} Query */
 /** @typedef {import("../model/types.js").Plan} Plan */
 /** @typedef {import("../model/moves.js").Host} Host */
-/** @typedef {{place: string} | {empty: {trees: string[]}}} Goal */
+/** @typedef {import("../model/commands.js").Goal} Goal */
 
 /** The view of what must move. */
 export class PlanView extends View {
@@ -106,7 +106,7 @@ export class PlanView extends View {
     const named = plan.steps.slice(0, SHOWN).flatMap((it) => [Object.keys(it.from)[0], it.root_provider_uuid]);
     const goals = (plan.placed ?? []).map((it) => it.root_provider_uuid);
     const trees = await treesOf([...named, ...goals, ...(emptied ? [emptied.uuid] : [])], signal);
-    refill(this.#answer, ...planResult(plan, trees, emptied), lines);
+    refill(this.#answer, ...planResult(plan, trees, emptied, goal), lines);
   }
 
   #drawEmpty() {

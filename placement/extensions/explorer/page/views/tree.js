@@ -74,7 +74,7 @@ export class TreeView extends View {
         ? [h("p", {}, h("a", { href: address("plan", "", { empty: root.uuid }) }, "Empty this host"),
           ": what must move, and where to."), consumerTable(consumers)]
         : h("p.calm", {}, "No consumer holds anything of this tree.")),
-      activity({ provider: this.argument }));
+      activity({ provider: this.argument }, consumers.filter((it) => it.claimed?.held_until).map((it) => it.uuid)));
     if (again) return;
     window.scrollTo(0, 0);
     await grown();
