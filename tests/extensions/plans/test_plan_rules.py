@@ -107,6 +107,34 @@ def test_members_that_may_not_move_are_not_brought_together() -> None:
     assert isinstance(found, NoPlan) and found.exact, found
 
 
+def test_a_small_cloud_is_walked_before_a_programme_is_solved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small servers stand in the way of members: twenty programmes gave ends that no order reaches."""
+    world = World().host("a", VCPU=stock(6, 6)).host("b", VCPU=stock(6, 5)).host("c", VCPU=stock(6, 5))
+    given = Given(world)
+    for host in "bc":
+        for number in range(5):
+            given.occupant(f"{host}{number}", {host: {"VCPU": 1}})
+    members = ["one", "two", "three"]
+    for uuid in members:
+        given.occupant(uuid, {"a": {"VCPU": 2}})
+    rows: Sequence[Row] = [Row(uuid, "a") for uuid in members]
+    given.members = Members(
+        {"g": GroupRule("apart", 1)}, {"g": rows}, dict.fromkeys(members, ("g",))
+    )
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a programme was made")
+
+    monkeypatch.setattr(planning, "Programme", refuse)
+
+    found = given.plan(Keep(("g",)))
+
+    assert isinstance(found, Plan) and found.minimal, found
+    assert found.cost == 5, given.list_moves(found)
+
+
 def test_a_tree_that_is_to_be_empty_is_no_third_place_of_a_ring() -> None:
     """Two servers would have to change places, and the only other host is the one to be emptied."""
     world = World().host("a", VCPU=stock(9, 1), VGPU=stock(1, 1))

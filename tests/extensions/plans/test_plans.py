@@ -12,7 +12,7 @@ from placement.db import invariants
 from placement.extensions.claims import writing
 from placement.extensions.plans import ledger
 from placement.extensions.plans import service as plans_service
-from placement.extensions.plans.planning import walk
+from placement.extensions.plans.planning import plan as planning
 from placement.extensions.plans.planning.plan import WHOLE, make_plan
 from placement.search.cloud import Cloud
 from placement.search.records import CloudRows
@@ -492,7 +492,7 @@ def test_domains_that_were_passed_through_are_given_up(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any of three racks, each of which is refused at once: for all of them it was not certain after 5 s."""
-    monkeypatch.setattr(walk, "MOST_STATES", 200)
+    monkeypatch.setattr(planning, "MOST_STATES", 200)
     world, racks = World(service), [new_uuid() for _ in range(3)]
     a, b, c = racks
     host = world.provider(None, None, {"VCPU": 7, "DISK_GB": 3}, (), racks)

@@ -80,7 +80,7 @@ class Scene:
         self._shares_of: dict[int, list[Share]] = {}
         self._on_provider: dict[int, dict[int, list[Share]]] = {}
         self._free: dict[int, dict[str, int]] = {}
-        self._places: dict[HeldInTree, tuple[list[ChosenPlace], bool]] = {}
+        self._places: dict[HeldInTree, tuple[int, tuple[list[ChosenPlace], bool]]] = {}
         self._admitted: dict[tuple[Slot, int], bool] = {}
         self._misfits: dict[int, tuple[int, ...]] = {}
 
@@ -307,9 +307,11 @@ class Scene:
 
     def list_places(self, share: Share, most: int, work: Work) -> tuple[list[ChosenPlace], bool]:
         """Return where a share might be, in any tree, and whether none is missing."""
-        if share.kind not in self._places:
-            self._places[share.kind] = self._search_places(self.bare, share, None, most, work)
-        return self._places[share.kind]
+        looked_for, found = self._places.get(share.kind, (0, ([], False)))
+        if not found[1] and looked_for < most:
+            found = self._search_places(self.bare, share, None, most, work)
+            self._places[share.kind] = most, found
+        return found
 
     def list_open_places(self, share: Share, most: int, work: Work) -> list[ChosenPlace]:
         """Return some places that have room for a share now, and are in reach of what its consumer has."""
