@@ -115,13 +115,13 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
     may, cost = body.get("may", {}), body.get("cost", {})
     move, remove = may.get("move", {}), may.get("remove")
     permission = Permission(
-        _read_names(move, "consumer_types"),
+        _read_types(move),
         frozenset(map(normalized_uuid, move.get("except", ()))),
         frozenset(map(normalized_uuid, move.get("not_to", ()))),
         int(move.get("most", schemas.MOST_STEPS)),
         None
         if remove is None
-        else Removable(_read_names(remove, "consumer_types"), _read_names(remove, "projects")),
+        else Removable(_read_types(remove), _read_projects(remove)),
     )
     if "avoid" in move and "avoid" in body:
         raise MalformedPlan.of("avoid", field="/may/move/avoid")
@@ -135,8 +135,13 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
     return Wanted(goal, permission, costs, avoid, None if hold_s is None else int(hold_s))
 
 
-def _read_names(given: Mapping[str, Any], name: str) -> frozenset[str] | None:
-    return frozenset(given[name]) if name in given else None
+def _read_types(given: Mapping[str, Any]) -> frozenset[str | None] | None:
+    types = given.get("consumer_types")
+    return None if types is None else frozenset(None if each == NO_TYPE else each for each in types)
+
+
+def _read_projects(given: Mapping[str, Any]) -> frozenset[str] | None:
+    return frozenset(given["projects"]) if "projects" in given else None
 
 
 def _read_goal(request: Request, given: Mapping[str, Any], avoid: frozenset[str]) -> GoalWanted:

@@ -44,9 +44,9 @@ GoalWanted = FitWanted | EmptyWanted | KeepWanted
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """The consumers that may be removed; None for any type, or any project."""
+    """The consumers that may be removed; None for any type, or any project. None among types: without one."""
 
-    types: frozenset[str] | None = None
+    types: frozenset[str | None] | None = None
     projects: frozenset[str] | None = None
 
 
@@ -54,11 +54,12 @@ class Removable:
 class Permission:
     """The consumers that a plan may touch, and where it may bring them.
 
-    ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are.
-    ``not_to``: providers to whose trees nothing moves. ``most``: steps. ``removable``: None for no consumer.
+    ``move_types``: None for all but ``MIGRATION``; a member None is for consumers without a type.
+    ``untouched``: consumers that stay as they are. ``not_to``: providers to whose trees nothing moves.
+    ``most``: steps. ``removable``: None for no consumer.
     """
 
-    move_types: frozenset[str] | None = None
+    move_types: frozenset[str | None] | None = None
     untouched: frozenset[str] = frozenset()
     not_to: frozenset[str] = frozenset()
     most: float = inf

@@ -190,6 +190,35 @@ def test_who_may_move_and_who_may_go(service: Service) -> None:
     assert stuck() == {migrating}
 
 
+def test_consumers_without_a_type_are_named_as_in_answers(service: Service) -> None:
+    """The type ``unknown`` of a step was refused in the question."""
+    world, old = World(service), new_uuid()
+    host = world.host(VCPU=4)
+    world.host(VCPU=8)
+    typed = world.claim({host: {"VCPU": 1}})
+    body = {
+        **{"project_id": "p", "user_id": "u", "consumer_generation": None},
+        "allocations": {host: {"resources": {"VCPU": 1}}},
+    }
+    written = service.request("PUT", f"/allocations/{old}", json=body, version="1.36")
+    assert written.status_int == 204, written.text
+    goal = {"empty": {"trees": [host]}}
+
+    def stuck(types: list[str]) -> list[str]:
+        may = {"move": {"consumer_types": types}}
+        return [each["uuid"] for each in refuse(service, goal, 409, may=may)["homeless"]]
+
+    assert stuck(["unknown"]) == [typed]
+    assert stuck(["INSTANCE"]) == [old]
+    gone = {"consumer_types": ["unknown"]}
+    move = {"consumer_types": ["INSTANCE"]}
+    steps = make(service, goal, may={"move": move, "remove": gone})["steps"]
+    types = {step.get("remove"): step["consumer_type"] for step in steps}
+    assert types == {None: "INSTANCE", old: "unknown"}
+    for wrong in ("unknowns", "Unknown", "instance"):
+        refuse(service, goal, 400, may={"move": {"consumer_types": [wrong]}})
+
+
 def test_nothing_moves_to_hosts_out_of_service(service: Service) -> None:
     """Nor to those that have another trait which is named instead."""
     world = World(service)
