@@ -135,6 +135,25 @@ def test_a_small_cloud_is_walked_before_a_programme_is_solved(
     assert found.cost == 5, given.list_moves(found)
 
 
+def test_a_pool_that_too_few_hosts_can_follow_is_refused_without_a_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other pool is in reach of one host. That a server moved was enough, to wherever."""
+    world = World().host("near", aggregates=["R0"], VCPU=stock(8, 6))
+    world.host("both", aggregates=["R0", "R1"], VCPU=stock(8, 6))
+    world.pool("old", ["R0"], DISK_GB=stock(12, 5)).pool("new", ["R1"], DISK_GB=12)
+    given = Given(world)
+    for number, host in enumerate(["near"] * 3 + ["both"] * 2):
+        cores = 2 if host == "near" else 3
+        given.occupant(f"server{number}", {host: {"VCPU": cores}, "old": {"DISK_GB": 1}})
+    monkeypatch.setattr(planning, "STATES_FIRST", 0)
+    monkeypatch.setattr(planning, "MOST_STATES", 0)
+
+    found = given.plan(given.empty("old"))
+
+    assert isinstance(found, NoPlan) and found.exact, found
+
+
 def test_a_tree_that_is_to_be_empty_is_no_third_place_of_a_ring() -> None:
     """Two servers would have to change places, and the only other host is the one to be emptied."""
     world = World().host("a", VCPU=stock(9, 1), VGPU=stock(1, 1))
