@@ -190,6 +190,33 @@ def test_who_may_move_and_who_may_go(service: Service) -> None:
     assert stuck() == {migrating}
 
 
+def test_all_are_named_that_cannot_leave(service: Service) -> None:
+    """Two that no other tree could take even if it were empty, also beside one that may not move."""
+    world = World(service)
+    host, other = world.host(VCPU=16, VGPU=4), world.host(VCPU=4)
+    excepted, small = (world.claim({host: {"VCPU": 2}}) for _ in range(2))
+    large, special = world.claim({host: {"VCPU": 6}}), world.claim({host: {"VCPU": 1, "VGPU": 1}})
+    world.claim({other: {"VCPU": 4}})
+    goal = {"empty": {"trees": [host]}}
+
+    def stuck(**may: Any) -> list[str]:
+        refusal = refuse(service, goal, 409, may=may)
+        assert refusal["exact"]
+        return [each["uuid"] for each in refusal["homeless"]]
+
+    drained = service.request(
+        *("POST", "/-/what-if"),
+        json={"changes": [{"drain": host}], "query": "resources=VCPU:1"},
+        version="1.39",
+    )
+    homeless = {each["uuid"] for each in drained.json["homeless"]}
+
+    assert set(stuck(move={"except": [excepted]})) == {excepted, large, special}
+    assert {large, special} <= set(stuck()) <= homeless == {excepted, small, large, special}
+    # What may be removed can leave.
+    assert stuck(move={"except": [excepted]}, remove={"consumer_types": ["INSTANCE"]}) == [excepted]
+
+
 def test_consumers_without_a_type_are_named_as_in_answers(service: Service) -> None:
     """The type ``unknown`` of a step was refused in the question."""
     world, old = World(service), new_uuid()

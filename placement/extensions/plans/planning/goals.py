@@ -331,11 +331,11 @@ class EmptyAim:
         )
         return found if len(found) >= self.goal.count else None
 
-    def list_staying(self) -> list[Share]:
-        """Return what cannot leave the domains."""
-        blocked = [number for number, cost in enumerate(self.costs) if cost == inf]
-        shares = [share for number in blocked for share in self.shares_in(number)]
-        return [share for share in shares if not self.scene.may_leave(share)]
+    def list_leaving(self) -> list[Share]:
+        """Return what must leave: all that is in the domains; if some are enough, in those that it cannot."""
+        are_enough = self.goal.count < len(self.costs)
+        numbers = [n for n, cost in enumerate(self.costs) if cost == inf or not are_enough]
+        return [share for number in numbers for share in self.shares_in(number)]
 
     def test(self, state: State) -> GoalReached | None:
         """Return which domains are empty and have taken nothing from any step, the first that are enough."""

@@ -6,7 +6,7 @@ steps is looked for. On a small cloud every sequence of steps has the last word.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import nsmallest
@@ -462,10 +462,19 @@ class _Planner:
         )
 
     def _list_staying(self) -> tuple[int, ...]:
-        found: Iterator[Share]
         if not isinstance(self._aim, EmptyAim):
             return ()
-        found = iter(
-            [*self._aim.list_staying(), *(s.share for s in self._stuck if s.share is not None)]
-        )
+        found: list[Share] = []
+        with suppress(WorkEnded):
+            leaving = self._aim.list_leaving()
+            found += [share for share in leaving if not self._scene.may_leave(share)]
+            found += [stuck.share for stuck in self._stuck if stuck.share is not None]
+            found += filter(self._fits_nowhere, leaving)
         return tuple(dict.fromkeys(share.occupant for share in found))
+
+    def _fits_nowhere(self, share: Share) -> bool:
+        """Tell whether no other tree could take a share that must move, if all left that may."""
+        if self._scene.occupants[share.occupant].may_remove:
+            return False
+        places, complete = self._scene.list_places(share, MOST_OF_WHOLE, self._work)
+        return complete and all(place.root == share.root for place in places)
