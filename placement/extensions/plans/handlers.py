@@ -103,7 +103,7 @@ def make_plan(request: Request) -> Response:
     except UnknownNameInQuery as refused:
         raise _name_query(refused) from None
     if isinstance(answer, NoPlanShown):
-        certainty = _say_why(wanted.goal, answer)
+        certainty = _say_why(wanted, answer)
         raise NoPlanFound(certainty=certainty, document=_render_refusal(answer))
     return json_response(request, _render_plan(answer))
 
@@ -244,12 +244,17 @@ def _render_held(held: Held) -> dict[str, Any]:
     return {uuid: {"resources": amounts} for uuid, amounts in held.items()}
 
 
-def _say_why(goal: GoalWanted, refusal: NoPlanShown) -> str:
+def _say_why(wanted: Wanted, refusal: NoPlanShown) -> str:
     """Return whether there may be a plan nevertheless, in a sentence."""
-    if refusal.domains is None or not isinstance(goal, EmptyWanted):
+    goal = wanted.goal
+    if refusal.domains is not None and isinstance(goal, EmptyWanted):
+        kind, all_ = {"tree": "trees", "aggregate": "aggregates"}[goal.level], refusal.domains
+        return f"There is none: the number of {kind} to be empty is {goal.count}, of {all_} in all."
+    if not refusal.exact or not (refusal.fewest or refusal.most < schemas.MOST_STEPS):
         return CERTAINTY[refusal.exact]
-    kind = {"tree": "trees", "aggregate": "aggregates"}[goal.level]
-    return f"There is none: the number of {kind} to be empty is {goal.count}, of {refusal.domains} in all."
+    why = f": it takes {refusal.fewest} steps at least" if refusal.fewest else ""
+    source = "may.move.most" if refusal.most == wanted.permission.most else "[insight]/claims_most"
+    return f"There is none of at most {refusal.most} steps ({source}){why}."
 
 
 def _render_refusal(refusal: NoPlanShown) -> dict[str, Any]:

@@ -190,6 +190,7 @@ class NoPlanShown:
     """The answer without a plan. ``stuck``: of trees to be empty. ``explanation``: of a request to fit.
 
     ``avoided``: how many trees take nothing new. ``domains``: how many there are, if more are to be empty.
+    ``most``: steps that were allowed; ``fewest``: of any plan, if these are more, else 0.
     """
 
     exact: bool
@@ -198,3 +199,5 @@ class NoPlanShown:
     stuck: Sequence[StayingShown] | None = None
     explanation: tuple[RelaxableRequest, Explanation] | None = None
     domains: int | None = None
+    most: float = inf
+    fewest: int = 0

@@ -331,6 +331,18 @@ class EmptyAim:
         )
         return found if len(found) >= self.goal.count else None
 
+    @cached_property
+    def fewest_steps(self) -> int:
+        """Return how many steps it takes at least: one for each occupant of the domains with the fewest."""
+        found = [
+            {number for root in roots for number in self.scene.list_occupants(root)}
+            for roots in self.goal.domains
+        ]
+        if self.goal.count == len(found):
+            return len(set().union(*found))
+        # An occupant of several domains may leave them in one step.
+        return max(sorted(map(len, found))[: self.goal.count], default=0)
+
     def list_leaving(self) -> list[Share]:
         """Return what must leave: all that is in the domains; if some are enough, in those that it cannot."""
         are_enough = self.goal.count < len(self.costs)
@@ -355,7 +367,7 @@ class EmptyAim:
 
     def bound(self) -> float:
         """Return what it costs to be rid of all in the cheapest domains, wherever it goes."""
-        if len(self.costs) < self.goal.count:
+        if len(self.costs) < self.goal.count or self.fewest_steps > self.scene.limits.most:
             return inf
         cheapest = sorted(self.costs)[: self.goal.count]
         # A share in a tree of two domains leaves both at once.

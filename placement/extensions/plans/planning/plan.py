@@ -443,13 +443,16 @@ class _Planner:
     def _answer(self) -> Plan | NoPlan:
         timed_out = self._work.timed_out
         if self._best is None:
-            exact = self._bound == inf and self._aim.exact and not self._unread
+            fewest = self._aim.fewest_steps if isinstance(self._aim, EmptyAim) else 0
+            is_too_long = fewest > self._scene.limits.most
+            exact = is_too_long or (self._bound == inf and self._aim.exact and not self._unread)
             return NoPlan(
                 exact,
                 timed_out=timed_out and not exact,
                 # No reason is given for staying where it is unknown whether the consumer must stay.
                 staying=() if timed_out else self._list_staying(),
                 groups=tuple(sorted({name for stuck in self._stuck for name in stuck.groups})),
+                fewest_steps=fewest if is_too_long else 0,
             )
         state, reached = self._best
         return Plan(
