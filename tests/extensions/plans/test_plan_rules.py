@@ -154,6 +154,25 @@ def test_a_pool_that_too_few_hosts_can_follow_is_refused_without_a_walk(
     assert isinstance(found, NoPlan) and found.exact, found
 
 
+def test_what_has_no_room_in_all_trees_together_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On 1,000 hosts it was not known after five seconds: each of them alone can be made empty."""
+    world = World()
+    for number in range(70):
+        world.host(f"h{number}", VCPU=stock(4, 1))
+    given, goal = Given(world), Fit(CandidateRequest((group("", VCPU=4),)), 70)
+    for number in range(70):
+        given.occupant(f"s{number}", {f"h{number}": {"VCPU": 1}}, may_remove=number == 0)
+    monkeypatch.setattr(solver, "load_solver", lambda: False)
+
+    found = given.plan(goal)
+    three_fit = given.plan(Fit(goal.request, 3))
+
+    assert isinstance(found, NoPlan) and found.exact, found
+    assert isinstance(three_fit, Plan)
+
+
 def test_a_tree_that_is_to_be_empty_is_no_third_place_of_a_ring() -> None:
     """Two servers would have to change places, and the only other host is the one to be emptied."""
     world = World().host("a", VCPU=stock(9, 1), VGPU=stock(1, 1))
