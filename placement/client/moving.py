@@ -291,7 +291,7 @@ class PlanRun:
 
     @property
     def is_stopping(self) -> bool:
-        """Tell whether :meth:`stop` was called."""
+        """Return whether :meth:`stop` was called."""
         return self._stopping
 
     def carry_out(

@@ -117,16 +117,17 @@ class PlansClient:
         *,
         may: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
+        avoid: Sequence[str] | None = None,
         hold_s: int | None = None,
         context: Any = None,
     ) -> MadePlan:
         """Ask what must move or go; hold the destinations for ``hold_s`` seconds if it is given.
 
-        The arguments are the members of the body of ``POST /-/plans``.
+        The arguments are the members of the body of ``POST /-/plans``; None for those that are left out.
 
         :raises NoPlanFound: there is none, or none was found
         """
-        given = {"goal": goal, "may": may, "cost": cost, "hold_s": hold_s}
+        given = {"goal": goal, "may": may, "cost": cost, "avoid": avoid, "hold_s": hold_s}
         body = {name: value for name, value in given.items() if value is not None}
         told = self._send("post", "/-/plans", context, body)
         if told.status_code >= 300:
@@ -141,7 +142,7 @@ class PlansClient:
             answer.get("placed", ()),
             answer.get("emptied", ()),
             answer.get("hold", {}).get("expires_at"),
-            (may or {}).get("move", {}).get("avoid"),
+            (may or {}).get("move", {}).get("avoid") if avoid is None else avoid,
             answer.get("avoided", 0),
         )
 
@@ -202,7 +203,7 @@ class PlansClient:
                 raise
 
     def _is_done(self, step: Step, steps: Sequence[Step], context: Any) -> bool:
-        """Tell whether a consumer is as the step has left it, or a later step of the same consumer."""
+        """Return whether a consumer is as the step has left it, or a later step of the same consumer."""
         uuid = consumer_of(step)
         answer = self._api.send("get", f"/allocations/{quote(uuid)}", context)
         if answer.status_code >= 300:

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from sqlalchemy import Integer, bindparam, exists, func, literal, or_, select, type_coerce
 
-from placement.db import cloud_rows, models, statements
+from placement.db import cloud_rows, counters, models, statements
 from placement.db.coexistence.signs import SIGNS_OF_PROVIDER
 from placement.db.database import Access, Snapshot
 from placement.db.statements import CompiledStatement
 
 _providers = models.resource_providers
 _allocations = models.allocations
+_inventories = models.inventories
 _consumers = models.consumers
 _classes = models.resource_classes
 _given = _providers.alias("given")
@@ -171,6 +172,11 @@ def allocations_by_ids(tx: Snapshot, provider_ids: Collection[int]) -> list[Held
     return found
 
 
+def usages_by_ids(tx: Snapshot, provider_ids: Collection[int]) -> list[tuple[int, str, int]]:
+    """Return provider id, class and usage of inventories. One statement for each thousand providers."""
+    return [(row[0], row[1], row[2]) for row in tx.rows_of_all(_USAGES_BY_IDS, "id", provider_ids)]
+
+
 def count_allocations(tx: Snapshot) -> int:
     """Return the number of all allocations. One statement."""
     return int(tx.value(_COUNT))
@@ -259,6 +265,13 @@ _BY_IDS = CompiledStatement(
     .select_from(_allocations)
     .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
     .where(statements.is_among(_allocations.c.resource_provider_id, "id")),
+    "id",
+)
+_USAGES_BY_IDS = CompiledStatement(
+    select(_inventories.c.resource_provider_id, _classes.c.name, counters.USED)
+    .select_from(_inventories)
+    .join(_classes, _classes.c.id == _inventories.c.resource_class_id)
+    .where(statements.is_among(_inventories.c.resource_provider_id, "id")),
     "id",
 )
 _COUNT = CompiledStatement(select(func.count()).select_from(_allocations))

@@ -1,5 +1,6 @@
 """The client of plans, on a real service: made, carried out, stopped, resumed (specification 10)."""
 
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from keystoneauth1 import adapter
 
 from placement.client import plans as module
 from placement.client.plans import CarryOutStopped, MadePlan, NoPlanFound, PlansClient
+from placement.extensions.plans.schemas import PLAN
 from tests.client.world import World
 from tests.support.world import new_uuid
 
@@ -151,6 +153,15 @@ def test_removals_are_carried_out(client: PlansClient, rack: Rack) -> None:
     client.carry_out(plan)
 
     assert rack.where() == []
+
+
+def test_each_member_of_the_body_is_an_argument(client: PlansClient, rack: Rack) -> None:
+    """``avoid`` was missing."""
+    arguments = [*signature(client.make).parameters]
+    assert arguments == [*PLAN.list_members(), "context"]
+
+    plan = client.make(rack.goal, avoid=["HW_CPU_X86_AVX2"])
+    assert (len(plan.steps), plan.avoid, plan.avoided) == (2, ["HW_CPU_X86_AVX2"], 0)
 
 
 def test_what_is_in_the_way_is_told(client: PlansClient, rack: Rack) -> None:

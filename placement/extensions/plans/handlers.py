@@ -103,7 +103,7 @@ def make_plan(request: Request) -> Response:
     except UnknownNameInQuery as refused:
         raise _name_query(refused) from None
     if isinstance(answer, NoPlanShown):
-        certainty = _say_why(wanted.goal, answer)
+        certainty = _say_why(wanted, answer)
         raise NoPlanFound(certainty=certainty, document=_render_refusal(answer))
     return json_response(request, _render_plan(answer))
 
@@ -115,13 +115,13 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
     may, cost = body.get("may", {}), body.get("cost", {})
     move, remove = may.get("move", {}), may.get("remove")
     permission = Permission(
-        _read_names(move, "consumer_types"),
+        _read_types(move),
         frozenset(map(normalized_uuid, move.get("except", ()))),
         frozenset(map(normalized_uuid, move.get("not_to", ()))),
         int(move.get("most", schemas.MOST_STEPS)),
         None
         if remove is None
-        else Removable(_read_names(remove, "consumer_types"), _read_names(remove, "projects")),
+        else Removable(_read_types(remove), _read_projects(remove)),
     )
     if "avoid" in move and "avoid" in body:
         raise MalformedPlan.of("avoid", field="/may/move/avoid")
@@ -135,8 +135,13 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
     return Wanted(goal, permission, costs, avoid, None if hold_s is None else int(hold_s))
 
 
-def _read_names(given: Mapping[str, Any], name: str) -> frozenset[str] | None:
-    return frozenset(given[name]) if name in given else None
+def _read_types(given: Mapping[str, Any]) -> frozenset[str | None] | None:
+    types = given.get("consumer_types")
+    return None if types is None else frozenset(None if each == NO_TYPE else each for each in types)
+
+
+def _read_projects(given: Mapping[str, Any]) -> frozenset[str] | None:
+    return frozenset(given["projects"]) if "projects" in given else None
 
 
 def _read_goal(request: Request, given: Mapping[str, Any], avoid: frozenset[str]) -> GoalWanted:
@@ -239,12 +244,17 @@ def _render_held(held: Held) -> dict[str, Any]:
     return {uuid: {"resources": amounts} for uuid, amounts in held.items()}
 
 
-def _say_why(goal: GoalWanted, refusal: NoPlanShown) -> str:
+def _say_why(wanted: Wanted, refusal: NoPlanShown) -> str:
     """Return whether there may be a plan nevertheless, in a sentence."""
-    if refusal.domains is None or not isinstance(goal, EmptyWanted):
+    goal = wanted.goal
+    if refusal.domains is not None and isinstance(goal, EmptyWanted):
+        kind, all_ = {"tree": "trees", "aggregate": "aggregates"}[goal.level], refusal.domains
+        return f"There is none: the number of {kind} to be empty is {goal.count}, of {all_} in all."
+    if not refusal.exact or not (refusal.fewest or refusal.most < schemas.MOST_STEPS):
         return CERTAINTY[refusal.exact]
-    kind = {"tree": "trees", "aggregate": "aggregates"}[goal.level]
-    return f"There is none: the number of {kind} to be empty is {goal.count}, of {refusal.domains} in all."
+    why = f": it takes {refusal.fewest} steps at least" if refusal.fewest else ""
+    source = "may.move.most" if refusal.most == wanted.permission.most else "[insight]/claims_most"
+    return f"There is none of at most {refusal.most} steps ({source}){why}."
 
 
 def _render_refusal(refusal: NoPlanShown) -> dict[str, Any]:

@@ -160,21 +160,31 @@ class _TreesRead:
         return known
 
     def align(self) -> None:
-        """Let the usage of trees be that of their allocations, which may be newer than the cloud.
+        """Let the usage of trees be that of this snapshot, which may be newer than the cloud.
 
         Otherwise a consumer that came between the two would leave room behind that was never counted as
-        taken.
+        taken. A counter that is higher than the sum of the allocations counts: by it each write is granted.
         """
         cloud, roots = self._cloud, np.array(sorted(self.roots), dtype=np.int64)
-        for index in cloud.forest.trees(roots)[0].tolist():
+        differing = [
+            index
+            for index in cloud.forest.trees(roots)[0].tolist()
+            if any(
+                self._used.get(index, {}).get(name, 0) != counted
+                for name, _, counted, _ in cloud.inventories[index]
+            )
+        ]
+        ids = [int(cloud.ids[index]) for index in differing]
+        counters = {
+            (id_, name): used for id_, name, used in tree_rows.usages_by_ids(self._tx, ids)
+        }
+        for index, id_ in zip(differing, ids, strict=True):
             mine = self._used.get(index, {})
             off = {
-                name: mine.get(name, 0) - counted
+                name: max(mine.get(name, 0), counters.get((id_, name), 0)) - counted
                 for name, _, counted, _ in cloud.inventories[index]
-                if mine.get(name, 0) != counted
             }
-            if off:
-                cloud.use(index, off)
+            cloud.use(index, off)
 
 
 def _read_elsewhere(

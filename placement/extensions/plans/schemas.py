@@ -1,6 +1,7 @@
 """The body of a plan that is asked for (specification 10 section 2)."""
 
 from placement.extensions.claims.schemas import LONGEST_HOLD_S
+from placement.handlers.allocation import NO_TYPE
 from placement.schemas.allocation import OWNER_ID, TYPE
 from placement.schemas.questions import AVOID
 from placement.schemas.resource_provider import CLASS_NAME
@@ -36,7 +37,8 @@ _GOAL = allow_only(
         "keep": {"type": "array", "items": _GROUP_NAME, "minItems": 1, "maxItems": MOST_GROUPS},
     }
 )
-_TYPES = {"type": "array", "items": TYPE, "maxItems": MOST_TYPES}
+_TYPE_OR_NONE = TYPE | {"pattern": f"{CLASS_NAME}|^{NO_TYPE}$"}
+_TYPES = {"type": "array", "items": _TYPE_OR_NONE, "maxItems": MOST_TYPES}
 _MOVE = allow_only(
     {
         "consumer_types": _TYPES,

@@ -166,7 +166,8 @@ def _make_once(
             # Without a known result there is nothing to explain.
             raise WorkEnded
         roots = [root for _, roots in domains for root in roots]
-        return _refuse(scene, plan, ledger.holders, roots, work_factor)
+        refused = _refuse(scene, plan, ledger.holders, roots, work_factor)
+        return replace(refused, most=limits.most, fewest=plan.fewest_steps)
     return _show(db, scene, ledger, plan, [uuid for uuid, _ in domains])
 
 

@@ -44,9 +44,9 @@ GoalWanted = FitWanted | EmptyWanted | KeepWanted
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """The consumers that may be removed; None for any type, or any project."""
+    """The consumers that may be removed; None for any type, or any project. None among types: without one."""
 
-    types: frozenset[str] | None = None
+    types: frozenset[str | None] | None = None
     projects: frozenset[str] | None = None
 
 
@@ -54,24 +54,25 @@ class Removable:
 class Permission:
     """The consumers that a plan may touch, and where it may bring them.
 
-    ``move_types``: None for all but ``MIGRATION``. ``untouched``: consumers that stay as they are.
-    ``not_to``: providers to whose trees nothing moves. ``most``: steps. ``removable``: None for no consumer.
+    ``move_types``: None for all but ``MIGRATION``; a member None is for consumers without a type.
+    ``untouched``: consumers that stay as they are. ``not_to``: providers to whose trees nothing moves.
+    ``most``: steps. ``removable``: None for no consumer.
     """
 
-    move_types: frozenset[str] | None = None
+    move_types: frozenset[str | None] | None = None
     untouched: frozenset[str] = frozenset()
     not_to: frozenset[str] = frozenset()
     most: float = inf
     removable: Removable | None = None
 
     def lets_move(self, type_: str | None) -> bool:
-        """Tell whether consumers of a type may be moved."""
+        """Return whether consumers of a type may be moved."""
         if self.move_types is None:
             return type_ != MIGRATION
         return type_ in self.move_types
 
     def lets_remove(self, type_: str | None, project: str | None) -> bool:
-        """Tell whether such a consumer may be removed."""
+        """Return whether such a consumer may be removed."""
         removable = self.removable
         return (
             removable is not None
@@ -189,6 +190,7 @@ class NoPlanShown:
     """The answer without a plan. ``stuck``: of trees to be empty. ``explanation``: of a request to fit.
 
     ``avoided``: how many trees take nothing new. ``domains``: how many there are, if more are to be empty.
+    ``most``: steps that were allowed; ``fewest``: of any plan, if these are more, else 0.
     """
 
     exact: bool
@@ -197,3 +199,5 @@ class NoPlanShown:
     stuck: Sequence[StayingShown] | None = None
     explanation: tuple[RelaxableRequest, Explanation] | None = None
     domains: int | None = None
+    most: float = inf
+    fewest: int = 0

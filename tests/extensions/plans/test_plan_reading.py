@@ -174,6 +174,28 @@ def test_allocations_of_a_class_that_is_gone_are_left_out(pooled: Pooled) -> Non
     assert list(holders[both].held.values()) == [{"VCPU": 1}]
 
 
+def test_counter_higher_than_the_allocations_takes_room(pooled: Pooled) -> None:
+    """Each write is granted by the counter: a step into the room between the two was refused."""
+    db, inventories = pooled.service.db, models.inventories
+    full, old = pooled.hosts[1], Picture(pooled.service.db).copy_cloud()
+    of_full = inventories.c.resource_provider_id == int(old.ids[old.index_of_uuid[full]])
+    high = update(inventories).where(of_full).values(used=8, updated_at=models.now())
+    db.write(lambda tx: tx.change_unshown(high))
+    goal = {"empty": {"trees": [pooled.hosts[0]]}}
+
+    used = []
+    for cloud in (old, Picture(db).copy_cloud()):
+        with recorded(db) as statements_sent:
+            ledger.read_ledger(db, cloud, [], (), Work())
+        of_counters = [text for text in statements_sent if "FROM inventories" in text]
+        used.append((cloud.inventories[cloud.index_of_uuid[full]][0][2], len(of_counters)))
+    answer = pooled.service.request("POST", "/-/plans", json={"goal": goal}, version="1.39")
+
+    # A picture that agrees with the allocations is believed, and nothing more is read.
+    assert used == [(2, 0), (8, 1)]
+    assert answer.status_int == 409, answer.text
+
+
 def test_survival_ends_in_time_while_it_reads(
     pooled: Pooled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,72 @@ def test_members_that_may_not_move_are_not_brought_together() -> None:
     assert isinstance(found, NoPlan) and found.exact, found
 
 
+def test_a_small_cloud_is_walked_before_a_programme_is_solved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small servers stand in the way of members: twenty programmes gave ends that no order reaches."""
+    world = World().host("a", VCPU=stock(6, 6)).host("b", VCPU=stock(6, 5)).host("c", VCPU=stock(6, 5))
+    given = Given(world)
+    for host in "bc":
+        for number in range(5):
+            given.occupant(f"{host}{number}", {host: {"VCPU": 1}})
+    members = ["one", "two", "three"]
+    for uuid in members:
+        given.occupant(uuid, {"a": {"VCPU": 2}})
+    rows: Sequence[Row] = [Row(uuid, "a") for uuid in members]
+    given.members = Members(
+        {"g": GroupRule("apart", 1)}, {"g": rows}, dict.fromkeys(members, ("g",))
+    )
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a programme was made")
+
+    monkeypatch.setattr(planning, "Programme", refuse)
+
+    found = given.plan(Keep(("g",)))
+
+    assert isinstance(found, Plan) and found.minimal, found
+    assert found.cost == 5, given.list_moves(found)
+
+
+def test_a_pool_that_too_few_hosts_can_follow_is_refused_without_a_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other pool is in reach of one host. That a server moved was enough, to wherever."""
+    world = World().host("near", aggregates=["R0"], VCPU=stock(8, 6))
+    world.host("both", aggregates=["R0", "R1"], VCPU=stock(8, 6))
+    world.pool("old", ["R0"], DISK_GB=stock(12, 5)).pool("new", ["R1"], DISK_GB=12)
+    given = Given(world)
+    for number, host in enumerate(["near"] * 3 + ["both"] * 2):
+        cores = 2 if host == "near" else 3
+        given.occupant(f"server{number}", {host: {"VCPU": cores}, "old": {"DISK_GB": 1}})
+    monkeypatch.setattr(planning, "STATES_FIRST", 0)
+    monkeypatch.setattr(planning, "MOST_STATES", 0)
+
+    found = given.plan(given.empty("old"))
+
+    assert isinstance(found, NoPlan) and found.exact, found
+
+
+def test_what_has_no_room_in_all_trees_together_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On 1,000 hosts it was not known after five seconds: each of them alone can be made empty."""
+    world = World()
+    for number in range(70):
+        world.host(f"h{number}", VCPU=stock(4, 1))
+    given, goal = Given(world), Fit(CandidateRequest((group("", VCPU=4),)), 70)
+    for number in range(70):
+        given.occupant(f"s{number}", {f"h{number}": {"VCPU": 1}}, may_remove=number == 0)
+    monkeypatch.setattr(solver, "load_solver", lambda: False)
+
+    found = given.plan(goal)
+    three_fit = given.plan(Fit(goal.request, 3))
+
+    assert isinstance(found, NoPlan) and found.exact, found
+    assert isinstance(three_fit, Plan)
+
+
 def test_a_tree_that_is_to_be_empty_is_no_third_place_of_a_ring() -> None:
     """Two servers would have to change places, and the only other host is the one to be emptied."""
     world = World().host("a", VCPU=stock(9, 1), VGPU=stock(1, 1))

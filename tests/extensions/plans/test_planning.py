@@ -47,10 +47,21 @@ def test_plans_are_as_cheap_as_can_be(draw: Random) -> None:
     check(draw_world(draw))
 
 
+@seeds(150, 8210492399563771354)
+def test_programmes_find_and_bound_them_where_no_walk_came_before(draw: Random) -> None:
+    """A short walk settles most clouds that every sequence can be tried on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "STATES_FIRST", 0)
+        check(draw_world(draw))
+
+
 @seeds(150)
 def test_plans_are_as_cheap_as_can_be_where_trees_are_avoided(draw: Random) -> None:
     """What is on them counts as it does, and neither a move nor the request of a goal goes there."""
-    check(draw_marked_world(draw))
+    world = draw_marked_world(draw)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "STATES_FIRST", draw.choice([0, plan.STATES_FIRST]))
+        check(world)
 
 
 @seeds(50)
@@ -64,6 +75,7 @@ def test_without_a_solver_they_are_too_where_the_cloud_is_small(draw: Random) ->
 def test_counts_of_kinds_bound_all_plans_too(draw: Random) -> None:
     """Kinds of servers are counted on large clouds; here on those that every sequence can be tried on."""
     with pytest.MonkeyPatch.context() as patch:
+        # No small cloud is walked first.
         patch.setattr(plan, "WHOLE", 0)
         patch.setattr(plan, "FEW", draw.randint(1, 3))
         check(draw_world(draw))

@@ -12,7 +12,7 @@ from placement.db import invariants
 from placement.extensions.claims import writing
 from placement.extensions.plans import ledger
 from placement.extensions.plans import service as plans_service
-from placement.extensions.plans.planning import walk
+from placement.extensions.plans.planning import plan as planning
 from placement.extensions.plans.planning.plan import WHOLE, make_plan
 from placement.search.cloud import Cloud
 from placement.search.records import CloudRows
@@ -492,7 +492,7 @@ def test_domains_that_were_passed_through_are_given_up(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any of three racks, each of which is refused at once: for all of them it was not certain after 5 s."""
-    monkeypatch.setattr(walk, "MOST_STATES", 200)
+    monkeypatch.setattr(planning, "MOST_STATES", 200)
     world, racks = World(service), [new_uuid() for _ in range(3)]
     a, b, c = racks
     host = world.provider(None, None, {"VCPU": 7, "DISK_GB": 3}, (), racks)
@@ -521,18 +521,6 @@ def test_domains_that_were_passed_through_are_given_up(
     refusal = refuse(service, {"empty": {"count": 1, "level": "aggregate"}}, 409)
 
     assert refusal["exact"], refusal
-
-
-def test_more_trees_to_be_empty_than_there_are_are_counted(service: Service) -> None:
-    """The refusal said only that there is no plan, with nothing in the way."""
-    world = World(service)
-    for _ in range(3):
-        world.host(VCPU=4)
-
-    refusal = refuse(service, {"empty": {"count": 4}}, 409)
-
-    assert refusal["exact"]
-    assert "There is none: the number of trees to be empty is 4, of 3 in all." in refusal["detail"]
 
 
 def test_a_cost_of_a_class_that_does_not_exist_is_refused(service: Service) -> None:

@@ -2,10 +2,16 @@
 
 from collections import Counter
 from itertools import combinations
+from math import inf
 from random import Random
 
+from placement.extensions.plans.planning.goals import open_aim
 from placement.extensions.plans.planning.plan import make_plan
+from placement.extensions.plans.planning.programme import Programme
+from placement.extensions.plans.planning.scene import Scene
+from placement.extensions.plans.planning.state import State
 from placement.extensions.plans.planning.values import Costs, Empty, Limits, Occupant, Plan
+from placement.extensions.plans.planning.walk import walk
 from placement.placing.members import Members
 from placement.placing.mover import Leaving, MovedTo, Mover
 from placement.placing.reach import KeptParts, PartMove, Reach
@@ -138,3 +144,46 @@ def test_a_plan_of_one_step_is_what_a_drain_does() -> None:
 
     compare()
     assert min(counts[True], counts[False]) > sum(counts.values()) / 10
+
+
+def test_no_plan_is_cheaper_than_the_programme_says() -> None:
+    """Of consumers with parts on hosts and pools, against every sequence of steps that the gate lets pass."""
+    counts: Counter[tuple[bool, bool]] = Counter()
+
+    @seeds(300)
+    def compare(draw: Random) -> None:
+        world = draw_shared_world(draw)
+        roots = {tree: world.members(tree) for tree in world.trees}
+        occupants = [
+            Occupant(
+                each.uuid,
+                {world.providers[min(part)].tree: part for part in world.parts(each.held)},
+                draw.random() < 0.9,
+                draw.random() < 0.2,
+            )
+            for each in world.consumers
+        ]
+        closed = draw.sample([*roots], draw.choice([1, 1, 2]))
+        goal = Empty([[tree] for tree in closed], draw.choice([1, len(closed)]))
+        emptied = frozenset(closed) if goal.count == len(closed) else frozenset()
+        given = world.as_cloud(), None, occupants, Members(), Costs(1.0, draw.choice([0.5, 10.0]))
+        limits = Limits(all_at_once=draw.random() < 0.2)
+        scene = Scene(*given, limits, Work(), emptied)
+        aim = open_aim(scene, goal, frozenset(), Work())
+        if scene.share_count > 10 or aim.test(State(scene)):
+            return
+        walked = walk(scene, aim, scene.shares, inf, Work(), 5_000)
+        programme = Programme(
+            scene, aim, scene.shares, lambda share: scene.list_places(share, 4_000, Work())
+        )
+        if not walked.certain or not programme.complete:
+            return
+        cheapest = inf if walked.state is None else walked.state.cost
+        bound = programme.solve(Work()).bound
+        assert bound <= cheapest * (1 + 1e-9), (closed, goal, occupants)
+        counts[cheapest == inf, bound == inf] += 1
+
+    compare()
+    # An end is no order of steps: sometimes there is none.
+    assert counts[True, True] > 10 * counts[True, False] > 0
+    assert counts[False, False] > sum(counts.values()) / 10

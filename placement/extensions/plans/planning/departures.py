@@ -133,7 +133,7 @@ def _sum_freed(shares: Iterable[Share], lacking: Mapping[Slot, int]) -> dict[Slo
 
 
 def _is_of_one(option: _Option, other: _Option) -> bool:
-    """Tell whether two are of one occupant, and one of them removes it."""
+    """Return whether two are of one occupant, and one of them removes it."""
     is_removal = option.is_removal or other.is_removal
     return is_removal and option.share.occupant == other.share.occupant
 

@@ -24,7 +24,7 @@ class StepRefused(Exception):
 
 
 def may_go(state: State, share: Share, place: ChosenPlace) -> bool:
-    """Tell whether a step may take a share to a place now."""
+    """Return whether a step may take a share to a place now."""
     return find_broken(state, share, place) is None
 
 
@@ -37,7 +37,7 @@ def find_broken(state: State, share: Share, place: ChosenPlace) -> str | None:
 
 
 def may_be_removed(state: State, occupant: int) -> bool:
-    """Tell whether an occupant may give back all that it has now."""
+    """Return whether an occupant may give back all that it has now."""
     is_here = any(state.place_of(share) for share in state.scene.shares_of(occupant))
     return is_here and state.scene.occupants[occupant].may_remove
 

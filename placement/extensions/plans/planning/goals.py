@@ -18,6 +18,7 @@ from placement.extensions.plans.planning.departures import (
 from placement.extensions.plans.planning.scene import Scene, Share, count_excess, sum_slots
 from placement.extensions.plans.planning.state import State
 from placement.extensions.plans.planning.values import Empty, Fit, Goal, Keep
+from placement.placing.packing import free_columns
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
@@ -98,6 +99,7 @@ class FitAim:
         # Unknown occupants or places may cost no more than one step.
         is_missing = bool(unread) or not self.exact
         self._floor_of_unread = scene.cheapest_step if is_missing else inf
+        self._may_count_all = not unread
         self._start = State(scene)
 
     @cached_property
@@ -118,8 +120,25 @@ class FitAim:
 
     def bound(self) -> float:
         """Return what the cheapest places cost: one of them, or as many as it takes where it can be told."""
+        if self._may_count_all and self._lacks_in_all():
+            return inf
         first = next((floor for floor, _, _ in self._in_order()), inf)
         return min(max(first, self._bound_all()), self._floor_of_unread)
+
+    def _lacks_in_all(self) -> bool:
+        """Return whether all providers together have too little room: no move makes more, a removal may."""
+        asked, gone = Counter[str](), Counter[str]()
+        for (_, name), amount in sum_slots(self.places[0].allocations if self.places else {}).items():
+            asked[name] += amount * self.goal.times
+        for occupant in self.scene.occupants:
+            if occupant.may_remove:
+                self.scene.work.go_on()
+                for held in occupant.held.values():
+                    for (_, name), amount in sum_slots(held).items():
+                        gone[name] += amount
+        free = free_columns(self.scene.cloud, asked)
+        # As floats: integers of a large cloud would overflow.
+        return any(free[name].clip(0).sum(dtype=float) + gone[name] < n for name, n in asked.items())
 
     def _bound_all(self) -> float:
         """Return what it costs at the least in all trees together that the request fits so many times.
@@ -331,11 +350,23 @@ class EmptyAim:
         )
         return found if len(found) >= self.goal.count else None
 
-    def list_staying(self) -> list[Share]:
-        """Return what cannot leave the domains."""
-        blocked = [number for number, cost in enumerate(self.costs) if cost == inf]
-        shares = [share for number in blocked for share in self.shares_in(number)]
-        return [share for share in shares if not self.scene.may_leave(share)]
+    @cached_property
+    def fewest_steps(self) -> int:
+        """Return how many steps it takes at least: one for each occupant of the domains with the fewest."""
+        found = [
+            {number for root in roots for number in self.scene.list_occupants(root)}
+            for roots in self.goal.domains
+        ]
+        if self.goal.count == len(found):
+            return len(set().union(*found))
+        # An occupant of several domains may leave them in one step.
+        return max(sorted(map(len, found))[: self.goal.count], default=0)
+
+    def list_leaving(self) -> list[Share]:
+        """Return what must leave: all that is in the domains; if some are enough, in those that it cannot."""
+        are_enough = self.goal.count < len(self.costs)
+        numbers = [n for n, cost in enumerate(self.costs) if cost == inf or not are_enough]
+        return [share for number in numbers for share in self.shares_in(number)]
 
     def test(self, state: State) -> GoalReached | None:
         """Return which domains are empty and have taken nothing from any step, the first that are enough."""
@@ -355,7 +386,7 @@ class EmptyAim:
 
     def bound(self) -> float:
         """Return what it costs to be rid of all in the cheapest domains, wherever it goes."""
-        if len(self.costs) < self.goal.count:
+        if len(self.costs) < self.goal.count or self.fewest_steps > self.scene.limits.most:
             return inf
         cheapest = sorted(self.costs)[: self.goal.count]
         # A share in a tree of two domains leaves both at once.

@@ -15,9 +15,14 @@ from placement.extensions.plans.planning.goals import Aim, EmptyAim, FitAim, Kee
 from placement.extensions.plans.planning.scene import Scene, Share, Slot, count_excess, sum_slots
 from placement.extensions.plans.planning.solver import Rows
 from placement.extensions.plans.planning.state import State
+from placement.placing.reach import KeptParts
 from placement.placing.wishes import ChosenPlace
 from placement.search.group_rules import Domains, GroupRule
+from placement.search.index_set import Mask
 from placement.search.work import Work
+
+MOST_PAIRS = 1_000
+"""Pairs of ends of a consumer's two parts up to which it is looked which go together: 5 ms of a processor."""
 
 
 class Solution(NamedTuple):
@@ -67,6 +72,7 @@ class Programme:
         self._removals: dict[int, int] = {}
         self._returns: dict[int, list[_Travel]] = {}
         self._travels: list[tuple[list[Share], list[_Travel]]] = []
+        self._alone: dict[int, list[_Travel]] = {}
         self._goal_places: list[tuple[int, ChosenPlace]] = []
         self._emptied: dict[int, int] = {}
         for share in self._shares:
@@ -76,6 +82,8 @@ class Programme:
             self._add_blocker(share)
         for alike in self._group_alike():
             self._add_travels(alike, *list_places(alike[0]))
+        if scene.reach.shares:
+            self._add_reach()
         if isfinite(scene.limits.most):
             steps = dict.fromkeys([*self._moves.values(), *self._removals.values()], 1.0)
             steps |= {t.column: 2.0 for travels in self._returns.values() for t in travels}
@@ -124,10 +132,6 @@ class Programme:
         self.complete &= complete
         first, is_alone = alike[0], len(alike) == 1
         own = first.root if is_alone else -1
-        reach, kept = self._scene.reach, self._scene.find_kept(first)
-        among = reach.mark_allowed(first.place.allocations, kept) if is_alone else None
-        mine = [each for each in self._scene.shares_of(first.occupant) if each is not first]
-        others = {self._moves[s.number]: -1.0 for s in mine if s.number in self._moves}
         travels: list[_Travel] = []
         by_tree: defaultdict[int, dict[int, float]] = defaultdict(dict)
         for place in places:
@@ -136,12 +140,11 @@ class Programme:
                 continue
             travel = _Travel(self._rows.column(0.0, len(alike)), place)
             travels.append(travel)
-            if among is not None and not among[list(place.allocations)].all():
-                # Out of reach of what its consumer has, unless that moves too.
-                self._rows.row({travel.column: 1.0, **others}, -inf, 0.0)
             by_tree[place.root][travel.column] = 1.0
             self._load(travel.column, place)
         self._travels.append((alike, travels))
+        if is_alone:
+            self._alone[first.number] = travels
         row = {travel.column: 1.0 for travel in travels}
         row |= {self._moves[share.number]: -1.0 for share in alike}
         self._rows.row(row, 0.0, 0.0)
@@ -153,6 +156,69 @@ class Programme:
                 self._rows.row(by_tree[root] | others, -inf, 0.0)
         for share in alike:
             self._add_returns(share, places)
+
+    def _add_reach(self) -> None:
+        """Let a part end in reach of the other parts of its consumer, as far as that is certain."""
+        for alike, travels in self._travels:
+            share = alike[0]
+            others = [each for each in self._scene.shares_of(share.occupant) if each is not share]
+            if len(others) == 1 and self._is_pair(share, others[0]):
+                self._add_pair(share, travels, others[0])
+            elif len(alike) == 1:
+                ends = {end.column: -1.0 for other in others for end in self._list_ends(other)}
+                among = self._mark_allowed(share, self._scene.find_kept(share))
+                for travel in travels:
+                    if not _is_in(among, travel.place):
+                        # Out of reach of what its consumer has, unless that moves too.
+                        self._rows.row({travel.column: 1.0, **ends}, -inf, 0.0)
+
+    def _is_pair(self, one: Share, other: Share) -> bool:
+        """Return whether it is certain of both parts of a consumer, at each step, if they are hosts or pools.
+
+        A host stays one if none of its places is on sharing providers alone. While it is one, a pool moves to
+        sharing providers, or joins it, and then neither moves any more. Of two pools either may be the host.
+        """
+        is_pool = self._scene.reach.is_pool
+        ends = {share: self._list_ends(share) for share in (one, other)}
+        hosts = [share for share in ends if not is_pool(share.place.allocations)]
+        return (
+            bool(hosts)
+            and not self._scene.occupants[one.occupant].elsewhere
+            and len(ends[one]) * len(ends[other]) <= MOST_PAIRS
+            and not any(is_pool(end.place.allocations) for host in hosts for end in ends[host])
+        )
+
+    def _add_pair(self, share: Share, travels: Sequence[_Travel], other: Share) -> None:
+        """Let a part go to a place only if the other part of its consumer ends where that is in reach.
+
+        The last step of the two takes one to its end, and the other one is at its own. The rule of reach
+        holds for this step, however often both have moved before: so one of the two may go where it ends
+        while the other one is where that ends.
+        """
+        cloud, stays = self._scene.cloud, -1
+        ends = [_Travel(stays, other.place), *self._list_ends(other)]
+        around = [
+            self._mark_allowed(share, KeptParts.of(cloud, end.place.allocations)) for end in ends
+        ]
+        for travel in travels:
+            self._scene.work.go_on()
+            mine = self._mark_allowed(other, KeptParts.of(cloud, travel.place.allocations))
+            near = {
+                end.column
+                for end, theirs in zip(ends, around, strict=True)
+                if _is_in(theirs, travel.place) or _is_in(mine, end.place)
+            }
+            if stays not in near:
+                self._rows.row({travel.column: 1.0, **dict.fromkeys(near, -1.0)}, -inf, 0.0)
+            elif far := {end.column: 1.0 for end in ends if end.column not in near}:
+                self._rows.row({travel.column: 1.0, **far}, -inf, 1.0)
+
+    def _mark_allowed(self, share: Share, kept: KeptParts) -> Mask | None:
+        return self._scene.reach.mark_allowed(share.place.allocations, kept)
+
+    def _list_ends(self, share: Share) -> list[_Travel]:
+        """Return where a part may end but where it is; of one that stands for others nothing is known."""
+        return [*self._alone.get(share.number, ()), *self._returns.get(share.number, ())]
 
     def _add_returns(self, share: Share, places: Sequence[ChosenPlace]) -> None:
         """Let a share take another place in its own tree: by a step out of it and a step back."""
@@ -251,9 +317,6 @@ class Programme:
         self, rule: GroupRule, domains: Mapping[str, Domains], mine: Mapping[str, Share]
     ) -> dict[str, dict[int, float]]:
         """Return by domain how each variable changes the number of its members."""
-        travels_of = {
-            alike[0].number: travels for alike, travels in self._travels if len(alike) == 1
-        }
         changes: defaultdict[str, dict[int, float]] = defaultdict(dict)
 
         def count(domain: str, column: int, change: float) -> None:
@@ -264,7 +327,7 @@ class Programme:
             for domain in domains[uuid]:
                 for column in self._leaving_columns(share):
                     count(domain, column, -1.0)
-            for travel in travels_of.get(share.number, ()):
+            for travel in self._alone.get(share.number, ()):
                 trees = self._scene.trees_of([travel.place])
                 for domain in rule.domains(trees, self._scene.aggregates):
                     count(domain, travel.column, 1.0)
@@ -366,6 +429,10 @@ class Programme:
         cost += self._scene.costs.remove * len(removed)
         leaving = Departures(shares, removed, cost, placed)
         return Solution(leaving, moves, bound, bool(returns))
+
+
+def _is_in(among: Mask | None, place: ChosenPlace) -> bool:
+    return among is None or bool(among[list(place.allocations)].all())
 
 
 def assign(

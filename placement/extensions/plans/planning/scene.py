@@ -80,7 +80,7 @@ class Scene:
         self._shares_of: dict[int, list[Share]] = {}
         self._on_provider: dict[int, dict[int, list[Share]]] = {}
         self._free: dict[int, dict[str, int]] = {}
-        self._places: dict[HeldInTree, tuple[list[ChosenPlace], bool]] = {}
+        self._places: dict[HeldInTree, tuple[int, tuple[list[ChosenPlace], bool]]] = {}
         self._admitted: dict[tuple[Slot, int], bool] = {}
         self._misfits: dict[int, tuple[int, ...]] = {}
 
@@ -155,15 +155,15 @@ class Scene:
     # -- who may leave --
 
     def may_move(self, share: Share) -> bool:
-        """Tell whether a share may go to another tree, now or after another part of its consumer."""
+        """Return whether a share may go to another tree, now or after another part of its consumer."""
         return self._can_move(share.occupant)
 
     def may_leave(self, share: Share) -> bool:
-        """Tell whether a share may go, or be given back."""
+        """Return whether a share may go, or be given back."""
         return self.occupants[share.occupant].may_remove or self.may_move(share)
 
     def _can_move(self, number: int) -> bool:
-        """Tell whether an occupant may move, and the writes of its steps can be granted."""
+        """Return whether an occupant may move, and the writes of its steps can be granted."""
         occupant = self.occupants[number]
         if not occupant.may_move:
             return False
@@ -196,12 +196,12 @@ class Scene:
         return self._misfits[number]
 
     def is_spread(self, number: int) -> bool:
-        """Tell whether an occupant has something in more than one tree."""
+        """Return whether an occupant has something in more than one tree."""
         occupant = self.occupants[number]
         return len(occupant.held) > 1 or bool(occupant.elsewhere)
 
     def admits(self, slot: Slot, amount: int) -> bool:
-        """Tell whether a provider has inventory of a class that one allocation may have so much of."""
+        """Return whether a provider has inventory of a class that one allocation may have so much of."""
         key = slot, amount
         if key not in self._admitted:
             index, name = slot
@@ -307,9 +307,11 @@ class Scene:
 
     def list_places(self, share: Share, most: int, work: Work) -> tuple[list[ChosenPlace], bool]:
         """Return where a share might be, in any tree, and whether none is missing."""
-        if share.kind not in self._places:
-            self._places[share.kind] = self._search_places(self.bare, share, None, most, work)
-        return self._places[share.kind]
+        looked_for, found = self._places.get(share.kind, (0, ([], False)))
+        if not found[1] and looked_for < most:
+            found = self._search_places(self.bare, share, None, most, work)
+            self._places[share.kind] = most, found
+        return found
 
     def list_open_places(self, share: Share, most: int, work: Work) -> list[ChosenPlace]:
         """Return some places that have room for a share now, and are in reach of what its consumer has."""

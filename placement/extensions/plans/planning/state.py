@@ -52,7 +52,7 @@ class State:
         return None
 
     def keeps_groups(self, share: Share, place: ChosenPlace) -> bool:
-        """Tell whether a step raises the excess of no group."""
+        """Return whether a step raises the excess of no group."""
         uuid = self.scene.occupants[share.occupant].uuid
         names = self.scene.members.of(uuid)
         if not names:
@@ -95,7 +95,7 @@ class State:
         return self._trees[name]
 
     def keeps(self, name: str) -> bool:
-        """Tell whether the rule of a group holds now."""
+        """Return whether the rule of a group holds now."""
         return not count_excess(self.scene.members.rules[name], self.domains(name).values())
 
     # -- steps --

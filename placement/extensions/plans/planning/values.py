@@ -84,7 +84,7 @@ ROUNDING = 1e-9
 
 
 def reaches(bound: float, cost: float) -> bool:
-    """Tell whether a bound is as high as a cost, which may be of any order of magnitude."""
+    """Return whether a bound is as high as a cost, which may be of any order of magnitude."""
     return bound >= cost * (1 - ROUNDING)
 
 
@@ -141,10 +141,12 @@ class NoPlan:
     """The answer that no plan was found. ``exact``: there is none.
 
     ``timed_out``: the search ended for want of time. ``staying``: of the goal :class:`Empty`, numbers of
-    occupants that cannot leave. ``groups``: names of those whose rules were in the way.
+    occupants that cannot leave. ``groups``: names of those whose rules were in the way. ``fewest_steps``: of
+    any plan, if these are more than are allowed, else 0.
     """
 
     exact: bool
     timed_out: bool = False
     staying: Sequence[int] = ()
     groups: Sequence[str] = ()
+    fewest_steps: int = 0

@@ -14,9 +14,6 @@ from placement.extensions.plans.planning.values import Step
 from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
-MOST_STATES = 20_000
-"""States that one walk looks at."""
-
 MOST_PLACES = 200
 """Places of one share, beyond which not all of its moves are tried."""
 
@@ -33,9 +30,19 @@ class Walked:
     certain: bool
 
 
-def walk(scene: Scene, aim: Aim, shares: Sequence[Share], most: float, work: Work) -> Walked:
-    """Return the cheapest plan that takes steps of these shares alone, if it costs less than ``most``."""
-    return _Walk(scene, aim, shares, most, work).walk()
+def walk(
+    scene: Scene,
+    aim: Aim,
+    shares: Sequence[Share],
+    most: float,
+    work: Work,
+    most_states: int,
+) -> Walked:
+    """Return the cheapest plan that takes steps of these shares alone, if it costs less than ``most``.
+
+    :param most_states: to look at.
+    """
+    return _Walk(scene, aim, shares, most, work).walk(most_states)
 
 
 class _Walk:
@@ -67,7 +74,7 @@ class _Walk:
             alike.setdefault(likeness, []).append(share.number)
         return list(alike.values())
 
-    def walk(self) -> Walked:
+    def walk(self, most_states: int) -> Walked:
         ticket = count()
         queue: list[tuple[float, int, int, tuple[Step, ...]]] = [(0.0, 0, next(ticket), ())]
         # The fewest steps to each state. A dearer way to it leads further only with fewer steps.
@@ -85,7 +92,7 @@ class _Walk:
             looked += 1
             if self._aim.test(state) is not None:
                 return Walked(state, cost, self._is_whole and self._aim.exact)
-            if looked >= MOST_STATES or not self._work.look():
+            if looked >= most_states or not self._work.look():
                 return Walked(None, cost if self._is_whole else 0.0, False)
             if length < self._scene.limits.most:
                 for share, place in self._list_steps(state):
