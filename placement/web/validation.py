@@ -260,7 +260,8 @@ class Schema:
 
 def _report(error: exceptions.ValidationError) -> Failure:
     if examples := error.schema.get("examples"):
-        report = Failure(f"{_shorten(repr(error.instance))} is not written like {examples[0]}")
+        name, value = error.absolute_path[-1], _shorten(repr(error.instance))
+        report = Failure(f"{name!r} is {value}, which is not written like {examples[0]}")
     else:
         report = Failure(_write_report(error))
     report.keyword = str(error.validator)
