@@ -89,10 +89,43 @@ except LookupError as error:
     assert "needs questions" in str(error), error
 """
 
-WITH_EXAMPLE = """
+WITH_ITS_TABLE = """
+from contextlib import contextmanager
+
+from placement.extensions.writes_seen.invariants import PLACES
+from sqlalchemy import create_engine
+from tests.support import databases
+
+make = databases.scratch_database
+
+@contextmanager
+def make_with_places(*given, **options):
+    with make(*given, **options) as url:
+        engine = create_engine(url)
+        PLACES.create(engine)
+        engine.dispose()
+        yield url
+
+databases.scratch_database = make_with_places
+"""
+"""A revision of the schema makes the table of a real extension."""
+
+PROOFS_WITH_EXAMPLE = WITH_ITS_TABLE + """
+import sys
+
+import pytest
+from placement.extensions.writes_seen.watchers import COUNTER
+
+code = pytest.main(sys.argv[1:])
+assert COUNTER.finished > 100, COUNTER.finished
+sys.exit(code)
+"""
+
+PROOFS = ("tests/proofs/promise/test_errors.py", "tests/proofs/promise/test_wire.py")
+
+WITH_EXAMPLE = WITH_ITS_TABLE + """
 from placement import conf, policies
 from placement.db import invariants, scrub
-from placement.extensions.writes_seen.invariants import PLACES
 from tests.support.service import running
 
 CONSUMER = "11111111-1111-4111-8111-111111111111"
@@ -113,7 +146,6 @@ with running(insight__enabled=True, insight__count_writes=True) as service:
         "allocations": {host: {"resources": {"VCPU": 1}}},
         "project_id": "p", "user_id": "u", "consumer_generation": None, "consumer_type": "INSTANCE",
     }
-    PLACES.create(service.db.engine)
     assert service.send("PUT", f"/allocations/{CONSUMER}", claim).status == 204
     assert not invariants.violations(service.db)
 
@@ -151,11 +183,24 @@ def find_core_tests(copy: Path) -> list[str]:
     )
 
 
-def run(copy: Path, *command: str) -> None:
-    """Run Python on the copy, with the tests of this repository, on SQLite alone."""
+def attach_example(copy: Path) -> None:
+    """Add the example and its word."""
+    extensions = copy / "placement" / "extensions"
+    shutil.copytree(EXAMPLE, extensions / "writes_seen")
+    names = extensions / "__init__.py"
+    text, attached = TUPLE.subn('EXTENSIONS = ("writes_seen", ', names.read_text())
+    assert attached == 1
+    names.write_text(text)
+
+
+def run(copy: Path, *command: str, **more: str) -> None:
+    """Run Python on the copy, with the tests of this repository, on SQLite alone.
+
+    :param more: variables of the environment.
+    """
     path = os.pathsep.join([str(copy), str(ROOT)])
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PLACEMENT_")}
-    environment |= {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+    environment |= {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", **more}
     done = subprocess.run(
         [sys.executable, *command], env=environment, cwd=copy, capture_output=True, text=True
     )
@@ -192,11 +237,15 @@ def test_what_an_extension_needs_is_named(copy: Path) -> None:
 
 
 def test_an_extension_attaches_by_a_word_in_the_tuple(copy: Path) -> None:
-    extensions = copy / "placement" / "extensions"
-    shutil.copytree(EXAMPLE, extensions / "writes_seen")
-    names = extensions / "__init__.py"
-    text, attached = TUPLE.subn('EXTENSIONS = ("writes_seen", ', names.read_text())
-    assert attached == 1
-    names.write_text(text)
+    attach_example(copy)
 
     run(copy, "-c", WITH_EXAMPLE)
+
+
+def test_proofs_try_an_extension_that_is_attached(copy: Path) -> None:
+    """What it does at each write is in the messages that are compared, and among the injected errors."""
+    attach_example(copy)
+    proofs = [str(ROOT / path) for path in PROOFS]
+    options = ["-q", "-p", "no:cacheprovider", "-n", "0", "-k", "sqlite", "--drawn", "40"]
+
+    run(copy, "-c", PROOFS_WITH_EXAMPLE, *options, *proofs, OS_INSIGHT__COUNT_WRITES="true")

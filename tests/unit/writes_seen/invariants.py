@@ -1,16 +1,14 @@
 """The derived numbers of the example: of how many providers each consumer has allocations."""
 
-from sqlalchemy import Column, Integer, MetaData, String, Table, func, select, update
+from sqlalchemy import Column, Integer, String, Table, func, select, update
 
 from placement.db import models
 from placement.db.database import Transaction
 from placement.db.invariants import Invariant
 
-# The test creates this table. A table of the service is in placement/db/models.py and in a revision of the
-# schema.
 PLACES = Table(
     "places_seen",
-    MetaData(),
+    models.metadata,
     Column("consumer_uuid", String(36), primary_key=True),
     Column("number", Integer, nullable=False),
 )
