@@ -87,7 +87,9 @@ instances = st.one_of(*vocabulary.BODIES.values(), vocabulary.trees) | st.dictio
     max_size=3,
 )
 KEYWORDS = {
-    *("type", "enum", "anyOf", "oneOf", "format", "minimum", "maximum"),
+    *("type", "enum",
+    # Shown in refusals; nothing is judged by it.
+    "examples", "anyOf", "oneOf", "format", "minimum", "maximum"),
     *("pattern", "minLength", "maxLength"),
     *("items", "minItems", "maxItems", "uniqueItems"),
     *("properties", "patternProperties", "additionalProperties", "required", "minProperties"),
