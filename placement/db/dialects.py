@@ -58,6 +58,6 @@ class DialectText(FunctionElement[Any]):
 
 
 @compiles(DialectText)
-def _compile_spelled(element: DialectText, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_dialect_text(element: DialectText, compiler: SQLCompiler, **options: Any) -> str:
     arguments = [compiler.process(each, **options) for each in element.clauses]
     return element.spelling[kind(compiler)].format(*arguments)

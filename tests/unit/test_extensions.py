@@ -13,10 +13,14 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = Path(__file__).parent / "writes_seen"
 TUPLE = re.compile(r"^EXTENSIONS = \(", re.M)
 
-CORE_ALONE = """
+COPY_ALONE = """
 import sys
-# An editable installation finds in this repository what the copy does not have.
+
 sys.meta_path[:] = [each for each in sys.meta_path if "Editable" not in repr(each)]
+"""
+"""An editable installation would find in this repository what the copy does not have."""
+
+CORE_ALONE = COPY_ALONE + """
 from placement import policies, telemetry
 from tests.support.service import running
 
@@ -34,12 +38,9 @@ assert not [rule.name for rule in policies.list_rules() if "insight" in rule.nam
 assert telemetry.list_figures()
 """
 
-TESTS_OF_COPY = """
-import sys
-
+TESTS_OF_COPY = COPY_ALONE + """
 import pytest
 
-sys.meta_path[:] = [each for each in sys.meta_path if "Editable" not in repr(each)]
 sys.exit(pytest.main(sys.argv[1:]))
 """
 
@@ -53,10 +54,7 @@ BESIDE_CORE = (
 )
 """Words of tests that are about an extension, or about the repository, of which the copy is a part."""
 
-COMMANDS_OF_CORE = """
-import sys
-
-sys.meta_path[:] = [each for each in sys.meta_path if "Editable" not in repr(each)]
+COMMANDS_OF_CORE = COPY_ALONE + """
 from placement.cmd import manage
 
 def call(*words):
