@@ -184,6 +184,7 @@ def test_no_plan_is_cheaper_than_the_programme_says() -> None:
         counts[cheapest == inf, bound == inf] += 1
 
     compare()
-    # An end is no order of steps: sometimes there is none.
-    assert counts[True, True] > 10 * counts[True, False] > 0
+    # The programme judges the end alone, so it misses some questions that no order of steps answers: 1 to 4
+    # in 100, so few that a run may draw none or a dozen.
+    assert counts[True, True] > 2 * counts[True, False]
     assert counts[False, False] > sum(counts.values()) / 10
