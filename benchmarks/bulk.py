@@ -73,7 +73,7 @@ def insert_cloud(engine: Engine, cloud: Cloud) -> None:
         elif engine.dialect.name == "postgresql":
             connection.exec_driver_sql("VACUUM ANALYZE")
         else:
-            tables = ", ".join(table.name for table in models.metadata.sorted_tables)
+            tables = ", ".join(table.name for table in models.whole_metadata().sorted_tables)
             connection.exec_driver_sql(f"ANALYZE TABLE {tables}")
 
 

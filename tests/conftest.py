@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in every if item not in items])
     chosen = short_run.chosen()
     reasons = {item: effort.left_out(item) or (chosen and chosen.left_out(item)) for item in items}
-    if not (effort.CI or effort.LONG or effort.chooses(config)):
+    if not (effort.FULL or effort.chooses(config)):
         long = seconds.of_what_takes_long([item for item in items if not reasons[item]])
         others = set(long).difference(effort.draw(long, effort.OF_LONG, seed))
         reasons |= dict.fromkeys(others, effort.NOT_DRAWN)

@@ -223,7 +223,7 @@ class Schema(Generated):
 
     def lines(self) -> Lines:
         """Return one section per table."""
-        for found in sorted(models.metadata.tables.values(), key=lambda each: each.name):
+        for found in sorted(models.whole_metadata().tables.values(), key=lambda each: each.name):
             yield from heading(found.name, "-")
             yield from table([("column", "type", "", ""), *map(column_row, found.columns)])
             yield from keys(found)

@@ -9,11 +9,12 @@ from typing import Any
 import prettytable
 from oslo_config import cfg
 
-from placement import authorship
+from placement import authorship, installed
 from placement import conf as configuration
 from placement.authorship import Author
 from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
+from placement.command import Action, Command
 from placement.db import invariants, online_migrations, schema, scrub
 from placement.db.coexistence import state, takeover
 from placement.db.database import Database, Snapshot
@@ -70,26 +71,27 @@ class _ManageCommand(DatabaseCommand):
         # Without a command, print help instead of a usage error.
         subparsers.required = False
         audit.add_parser(subparsers).set_defaults(action=self.audit, opens_database=True)
-        capacity = subparsers.add_parser(
-            "capacity", help="Record how many more of each shape of [insight]/shapes_file fit"
-        )
-        capacity.set_defaults(action=lambda: _print_help(capacity))
-        record = self._add_action(
-            capacity.add_subparsers(title="actions"),
-            "record",
-            self.record_capacity,
-            "Count and record the shapes, for /-/capacity/history; records are kept for a year.",
-        )
-        output.add_option(record)
+        for module in installed.find_modules("commands").values():
+            for command in module.COMMANDS:
+                self._add_command(subparsers, command)
         config = config_check.add_parser(
             subparsers, lambda: config_check.run(self.conf, self.conf.command.before)
         )
         config.set_defaults(action=lambda: _print_help(config))
-        database = subparsers.add_parser(
-            "db", help="Create, upgrade, migrate and check the database"
+        self._add_database_actions(
+            _add_actions(subparsers, "db", "Create, upgrade, migrate and check the database")
         )
-        database.set_defaults(action=lambda: _print_help(database))
-        self._add_database_actions(database.add_subparsers(title="actions"))
+
+    def _add_command(self, subparsers: Any, command: Command) -> None:
+        """Add a command of an extension."""
+        actions = _add_actions(subparsers, command.name, command.text)
+        for action in command.actions:
+
+            def run(action: Action = action) -> int:
+                schema.require_usable(self.database)
+                return action.run(self.conf, self.database, self.conf.command.json)
+
+            output.add_option(self._add_action(actions, action.name, run, action.text))
 
     def _add_database_actions(self, actions: Any) -> None:
         sync = self._add_action(
@@ -245,14 +247,6 @@ class _ManageCommand(DatabaseCommand):
             print(f"{self.conf.prog}: {escape_lines(str(error))}", file=sys.stderr)
             return audit.TROUBLE
 
-    def record_capacity(self) -> int:
-        """Record how many more of each shape fit."""
-        schema.require_usable(self.database)
-        # The import is here because the search brings NumPy, which no other command needs.
-        from placement.cmd import capacity_record
-
-        return capacity_record.run(self.conf, self.database, as_json=self.conf.command.json)
-
     def check(self) -> int:
         """Verify the invariants, and repair them if asked."""
         database = self.database
@@ -320,6 +314,13 @@ def _print_restored(done: Restored) -> None:
     print(f"Usage counted anew: {done.providers} resource providers, and all projects and users")
 
 
+def _add_actions(subparsers: Any, name: str, text: str) -> Any:
+    """Add a command that has actions, and prints its help without one; return what takes the actions."""
+    parser = subparsers.add_parser(name, help=text)
+    parser.set_defaults(action=lambda: _print_help(parser))
+    return parser.add_subparsers(title="actions")
+
+
 def _print_help(parser: argparse.ArgumentParser) -> int:
     parser.print_help()
     return 0
@@ -365,7 +366,7 @@ class _Batches:
         # The flag covers the last batch only: an error that a later batch does not meet again has passed.
         self.raised = False
         done_in_batch = 0
-        for name, migration in online_migrations.MIGRATIONS:
+        for name, migration in online_migrations.list_migrations():
             try:
                 found, done = migration(self.database, self.ids, maximum - done_in_batch)
             except Exception:

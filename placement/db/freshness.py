@@ -94,4 +94,4 @@ def rounds() -> Iterator[None]:
         yield
         if time.monotonic() >= end_s:
             break
-    LOG.warning("Expired holds are still there after a request has removed holds for long")
+    LOG.warning("Expired allocations are still there after a request has removed some for long")

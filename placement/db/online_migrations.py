@@ -8,15 +8,10 @@ The statements name only columns that every schema since then has, unless they l
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import Inspector, func, inspect, select, update
+from sqlalchemy import func, inspect, select, update
 
-from placement.db import (
-    consumer_keys,
-    models,
-    named_rows,
-    owner_usage_rows,
-    writes,
-)
+from placement import installed
+from placement.db import models, named_rows, owner_usage_rows, writes
 from placement.db.change import Change
 from placement.db.consumer_rows import UUIDS_WITHOUT_RECORD
 from placement.db.database import Database, StaleRead, Transaction
@@ -38,6 +33,9 @@ class IncompleteIds:
 
 Migration = Callable[[Database, IncompleteIds, int], tuple[int, int]]
 """Changes at most so many rows, in one transaction; returns how many were found and changed."""
+
+NamedMigrations = tuple[tuple[str, Migration], ...]
+"""Migrations with their names, for which scripts look in the output of the command."""
 
 
 def set_root_provider_ids(
@@ -137,25 +135,13 @@ def _count_for_owner(
     }
 
 
-def note_consumer_uuids(database: Database, _ids: IncompleteIds, max_count: int) -> tuple[int, int]:
-    """Write the uuids of consumers into what workers of the release before have written without them."""
-    with database.engine.connect() as connection:
-        columns = inspect(connection)
-        if not all(_has_uuids(columns, table.name) for table in consumer_keys.TABLES):
-            return 0, 0
-    done = database.write(lambda tx: consumer_keys.note_uuids(tx, max_count))
-    return done, done
-
-
-def _has_uuids(inspector: Inspector, table: str) -> bool:
-    if not inspector.has_table(table):
-        return False
-    return any(column["name"] == "consumer_uuid" for column in inspector.get_columns(table))
-
-
-MIGRATIONS: tuple[tuple[str, Migration], ...] = (
+MIGRATIONS: NamedMigrations = (
     ("set_root_provider_ids", set_root_provider_ids),
     ("create_incomplete_consumers", create_incomplete_consumers),
-    ("note_consumer_uuids", note_consumer_uuids),
 )
-"""The migrations in the order of their execution; scripts look for the names in the output."""
+
+
+def list_migrations() -> NamedMigrations:
+    """Return the migrations in the order of their execution, those of the installed extensions last."""
+    others = installed.find_modules("data_migrations").values()
+    return (*MIGRATIONS, *(each for module in others for each in module.MIGRATIONS))

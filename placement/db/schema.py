@@ -175,7 +175,7 @@ def require_rights(database: Database) -> None:
     with database.engine.connect() as connection:
         missing = [
             f"{verb} {table.name}"
-            for table in models.metadata.sorted_tables
+            for table in models.whole_metadata().sorted_tables
             for verb in ("SELECT", "INSERT", "UPDATE", "DELETE")
             if not _may(connection, verb, table.name)
         ]
@@ -189,7 +189,7 @@ def require_rights(database: Database) -> None:
 
 
 def _may(connection: Connection, verb: str, table: str) -> bool:
-    subject = models.metadata.tables[table]
+    subject = models.whole_metadata().tables[table]
     column = next(iter(subject.columns))
     statements = {
         "SELECT": select(column).where(false()),
@@ -213,7 +213,7 @@ def _sequences(connection: Connection) -> list[str]:
     if connection.dialect.name != "postgresql":
         return []
     missing = []
-    for table in models.metadata.sorted_tables:
+    for table in models.whole_metadata().sorted_tables:
         if "id" in table.columns:
             name = connection.scalar(select(func.pg_get_serial_sequence(table.name, "id")))
             if name and not connection.scalar(select(func.has_sequence_privilege(name, "USAGE"))):
@@ -479,5 +479,5 @@ def _commit_step(connection: Connection, before: str | None) -> None:
 def remove(database: Database) -> None:
     """Drop every table of the service with all its data, for tests."""
     with _exclusive(database) as connection, _transaction(connection):
-        models.metadata.drop_all(connection)
+        models.whole_metadata().drop_all(connection)
         connection.exec_driver_sql("DROP TABLE IF EXISTS alembic_version")

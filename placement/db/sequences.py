@@ -28,7 +28,7 @@ _NAMES = text(
     " UNION ALL ".join(
         f"SELECT '{name}', pg_get_serial_sequence('{name}', 'id'),"
         f" has_sequence_privilege(pg_get_serial_sequence('{name}', 'id'), 'SELECT')"
-        for name, table in models.metadata.tables.items()
+        for name, table in models.whole_metadata().tables.items()
         # The ids of resource classes are chosen (class_rows.py).
         if "id" in table.c and table is not models.resource_classes
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from sqlalchemy import Integer, bindparam, exists, func, literal, or_, select, type_coerce
+from sqlalchemy import bindparam, func, or_, select
 
 from placement.db import cloud_rows, counters, models, statements
 from placement.db.coexistence.signs import SIGNS_OF_PROVIDER
@@ -36,8 +36,7 @@ class Member(NamedTuple):
 class HeldBy(NamedTuple):
     """One allocation with its consumer; owner, type and generation are None if that has no record.
 
-    If they were read: ``in_all``, how many allocations the consumer has on all providers;
-    ``claims_are_used``, whether any consumer at all is held or a member of a group.
+    ``in_all``: how many allocations the consumer has on all providers, if that was read.
     """
 
     provider_id: int
@@ -49,7 +48,6 @@ class HeldBy(NamedTuple):
     type: str | None
     generation: int | None
     in_all: int = 0
-    claims_are_used: int = 0
 
 
 HeldById = tuple[int, int, str, int, int, int | None, int | None, int | None, int | None]
@@ -187,11 +185,6 @@ def count_allocations_of(tx: Snapshot, consumer_uuids: Collection[str]) -> dict[
     return dict(tx.rows_of_all(_COUNT_BY_CONSUMER, "consumer", consumer_uuids))
 
 
-def are_claims_used(tx: Snapshot) -> bool:
-    """Return whether any consumer at all is held or a member of a group. One statement."""
-    return bool(tx.value(_ARE_CLAIMS_USED))
-
-
 def allocations_of(tx: Access, consumer_uuid: str) -> list[HeldBy]:
     """Return the allocations of a consumer, oldest first. One statement."""
     return [HeldBy(*row) for row in tx.rows(_OF_CONSUMER, {"consumer": consumer_uuid})]
@@ -228,23 +221,12 @@ _in_all = (
     .where(_others.c.consumer_id == _allocations.c.consumer_id)
     .scalar_subquery()
 )
-# Looked up once, not for each row, so that a cloud without them pays nothing. Not of the type Boolean, whose
-# values would be converted row by row.
-_claims_are_used = type_coerce(
-    or_(
-        *(
-            exists(select(literal(1)).select_from(table))
-            for table in (models.consumer_holds, models.consumer_group_members)
-        )
-    ),
-    Integer,
-)
 _OF_CONSUMER = CompiledStatement(_held.where(_allocations.c.consumer_id == bindparam("consumer")))
 _OF_CONSUMERS = CompiledStatement(
     _held.where(statements.is_among(_allocations.c.consumer_id, "consumer")), "consumer"
 )
 _ON_PROVIDERS = CompiledStatement(
-    _held.add_columns(_in_all, _claims_are_used).where(
+    _held.add_columns(_in_all).where(
         statements.is_among(_allocations.c.resource_provider_id, "id")
     ),
     "id",
@@ -281,4 +263,3 @@ _COUNT_BY_CONSUMER = CompiledStatement(
     .group_by(_allocations.c.consumer_id),
     "consumer",
 )
-_ARE_CLAIMS_USED = CompiledStatement(select(_claims_are_used))

@@ -41,7 +41,7 @@ def db(request: pytest.FixtureRequest) -> Iterator[Database]:
 def list_writes() -> Iterator[Any]:
     """Yield writes of each table of the API, in each way in which a statement is sent."""
     for name in sorted(models.SHOWN):
-        table = models.metadata.tables[name]
+        table = models.whole_metadata().tables[name]
         changed = update(table).values({table.c.updated_at: table.c.updated_at})
         ways: dict[str, Write] = {
             "built": lambda tx, each=changed: tx.change(each),
@@ -82,7 +82,7 @@ def test_a_change_after_the_end_counts_too(db: Database) -> None:
 
 def test_a_statement_that_finds_no_row_needs_no_end(db: Database) -> None:
     for name in models.SHOWN:
-        nothing = delete(models.metadata.tables[name]).where(false())
+        nothing = delete(models.whole_metadata().tables[name]).where(false())
         db.write(partial(Transaction.change, statement=nothing))
 
 
@@ -173,7 +173,7 @@ def test_only_finish_adds_to_the_sums_of_owners() -> None:
 
 def test_every_statement_knows_its_table() -> None:
     for name in models.SHOWN:
-        table = models.metadata.tables[name]
+        table = models.whole_metadata().tables[name]
         row = {next(iter(table.c)).name: 1}
         assert statements.find_shown_table(statements.insert_of(table, [row])) == name
         assert statements.find_shown_table(delete(table)) == name

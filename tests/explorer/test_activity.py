@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from sqlalchemy import update
 
-from placement.db import models
+from placement.extensions.claims import tables as claims_tables
 from tests.explorer.stage import Stage, key, open_stage
 from tests.explorer.test_access import violations
 from tests.support.browser import Visitor, visiting
@@ -112,7 +112,7 @@ def test_request_that_goes_on_on_the_next_page_is_one_entry(visitor: Visitor) ->
 def test_holds_that_begin_and_end_are_told_as_such(alone: Visitor, stage: Stage) -> None:
     """Entries say less of a claim that is not known to have been held; nothing tells of those."""
     claim(stage, "late", hold_s=600)
-    expired = update(models.consumer_holds).values(expires_at=0)
+    expired = update(claims_tables.consumer_holds).values(expires_at=0)
     with stage.service.db.engine.begin() as connection:
         connection.execute(expired)
     claim(stage, "firm")

@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 from sqlalchemy import insert
 
-from placement.db import models
+from placement.extensions.questions import tables as questions_tables
 from tests.explorer.stage import RACK, Stage, fill, key, open_stage
 from tests.explorer.test_access import violations
 from tests.support.browser import Visitor, visiting
@@ -110,7 +110,7 @@ def test_outlook_counts_shapes_and_names_who_must_not_fail(
                 {"shape": "small", "recorded_at": day * 86_400_000, "placements": number}
                 for day, number in ((20_000, 20), (20_005, 10))
             ]
-            connection.execute(insert(models.capacity_records), rows)
+            connection.execute(insert(questions_tables.capacity_records), rows)
         with visiting(browser, stage.url) as visitor:
             visitor.come("#/outlook")
             table = visitor.page.get_by_label("Shapes").get_by_role("table")

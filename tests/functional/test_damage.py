@@ -25,6 +25,8 @@ from placement.db.change import Change
 from placement.db.coexistence import state, takeover
 from placement.db.database import Access, Database, Transaction
 from placement.db.transport import Message
+from placement.extensions.claims import tables as claims_tables
+from placement.extensions.history import tables as history_tables
 from placement.extensions.questions import capacity_rows
 from placement.objects.replacement import ConsumerChange
 from tests.support import bodies
@@ -412,7 +414,7 @@ def follow_advice(service: Recorded) -> None:
                 invariants.repair(service.db, invariant)
             elif "online_data_migrations" in invariant.advice:
                 ids = online_migrations.IncompleteIds("nobody", "nobody")
-                for _, migrate in online_migrations.MIGRATIONS:
+                for _, migrate in online_migrations.list_migrations():
                     migrate(service.db, ids, 50)
             elif invariant.name == DANGLING:
                 query = invariant.query.with_only_columns(models.allocations.c.consumer_id)
@@ -447,12 +449,12 @@ def test_the_table_has_every_foreign_id_and_every_nullable_column() -> None:
         for table in each.tables.split()
         for name in each.columns.split() or ("",)
     }
-    for table in models.metadata.tables.values():
+    for table in models.whole_metadata().tables.values():
         # The row of a coexistence is its begin, and not there at its end.
         assert table is models.coexistence or any(table.name == struck for struck, *_ in done)
         for column in table.c:
             # NULL is how the row of the scrub begins, and in the history it says that there was nothing.
-            if column.nullable and table not in (models.scrub, models.history):
+            if column.nullable and table not in (models.scrub, history_tables.history):
                 assert (table.name, column.name, "NULL") in done
             points_to = partner(table.name, column.name)
             if points_to is not None:
@@ -502,7 +504,7 @@ def test_a_list_shows_the_parent_that_is_stored(stage: Stage) -> None:
 @pytest.mark.parametrize("stage", MODES, indirect=True)
 def test_a_hold_without_a_consumer_keeps_nobody(stage: Stage) -> None:
     """As restores and TRUNCATE leave it: each request is answered that is the first to see it."""
-    row = insert(models.consumer_holds).values(consumer_id=999, generation=1, expires_at=1)
+    row = insert(claims_tables.consumer_holds).values(consumer_id=999, generation=1, expires_at=1)
     firsts = [("GET", path) for path in (*questions(STRUCK), *figures(STRUCK))]
     service = stage.struck(NO_DAMAGE)
     for method, path in (*firsts, ("POST", "/-/claims")):
@@ -512,7 +514,7 @@ def test_a_hold_without_a_consumer_keeps_nobody(stage: Stage) -> None:
         service.send(method, path, body)
         # Whoever does not look for room leaves it.
         service.send("GET", "/allocation_candidates?resources=VCPU:1")
-        assert 999 not in _ids(stage, models.consumer_holds.c.consumer_id, models.consumers.c.id)
+        assert 999 not in _ids(stage, claims_tables.consumer_holds.c.consumer_id, models.consumers.c.id)
 
 
 NO_DAMAGE = Damage("scrub", "", "removed")

@@ -14,6 +14,8 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, update
 from placement.db import invariants, models, online_migrations, schema
 from placement.db.coexistence import takeover
 from placement.db.database import Database
+from placement.extensions.claims import consumer_keys
+from placement.extensions.claims import tables as claims_tables
 from placement.objects import restored
 from tests.extensions.claims.test_claims import claim, place
 from tests.support import bodies
@@ -34,7 +36,7 @@ OURS = {
     ),
     *("consumer_holds", "capacity_records", "scrub", "history"),
 }
-THEIRS = [table for table in models.metadata.sorted_tables if table.name not in OURS]
+THEIRS = [table for table in models.whole_metadata().sorted_tables if table.name not in OURS]
 IDS = online_migrations.IncompleteIds("nobody", "nobody")
 
 SERVERS = 4
@@ -136,12 +138,12 @@ def test_a_new_consumer_takes_the_place_of_a_row_that_was_left_behind(service: S
 def test_a_new_group_has_none_of_the_members_of_another_one(service: Service) -> None:
     """The rows of groups are removed by SQL; the next one gets the id of the first, at the first attempt."""
     former = hold_some(service)
-    delete_by_hand(service, models.consumer_groups)
+    delete_by_hand(service, claims_tables.consumer_groups)
 
     later = claim(1, groups=["other"])
     assert place(service, later, groups={"other": {"rule": "together"}}).status_int == 200
 
-    assert ids(service.db, models.consumer_groups.c.id) == {1}
+    assert ids(service.db, claims_tables.consumer_groups.c.id) == {1}
     members = service.send("GET", "/-/groups/other").json["members"]
     assert [each["consumer_uuid"] for each in members] == [later["consumer_uuid"]]
     assert later["consumer_uuid"] not in former
@@ -191,7 +193,7 @@ def test_a_restored_backup_of_openstack_and_a_sync(service: Service, before_uuid
 
     schema.sync(service.db)
 
-    for table in (models.consumer_holds, models.consumer_group_members, models.consumer_groups):
+    for table in (*consumer_keys.TABLES, claims_tables.consumer_groups):
         assert ids(service.db, next(iter(table.c))) == set(), table
     strangers = start_ordinary_servers(service)
     takeover.finish(service.db)
@@ -226,7 +228,7 @@ def test_a_token_of_before_is_void_after_a_sync(service: Service) -> None:
 
 def forget_uuids(db: Database) -> None:
     """Let all rows be as such a worker writes them."""
-    for table in (models.consumer_holds, models.consumer_group_members):
+    for table in consumer_keys.TABLES:
         db.write(lambda tx, table=table: tx.change(update(table).values(consumer_uuid=None)))
 
 
@@ -238,11 +240,11 @@ def test_what_the_release_before_writes_counts_and_gets_its_uuids(service: Servi
     assert len(service.send("GET", "/-/holds").json["holds"]) == SERVERS
     assert len(service.send("GET", "/-/groups/g").json["members"]) == SERVERS
     assert invariants.violations(service.db) == []
-    migrate = dict(online_migrations.MIGRATIONS)["note_consumer_uuids"]
+    migrate = dict(online_migrations.list_migrations())["note_consumer_uuids"]
     assert migrate(service.db, IDS, 3) == (3, 3)
     assert sum(migrate(service.db, IDS, 50)[1] for _ in range(2)) == 2 * SERVERS - 3
 
-    for table in (models.consumer_holds, models.consumer_group_members):
+    for table in consumer_keys.TABLES:
         assert ids(service.db, table.c.consumer_uuid) == set(servers)
     assert invariants.violations(service.db) == []
 
@@ -256,7 +258,7 @@ def restored_whole(service: Service) -> Iterator[None]:
     with service.db.engine.connect() as connection:
         saved = {
             table: [dict(row) for row in connection.execute(select(table)).mappings()]
-            for table in models.metadata.sorted_tables
+            for table in models.whole_metadata().sorted_tables
         }
     yield
     with unguarded(service.db) as connection:
@@ -338,8 +340,8 @@ def test_what_refers_to_nothing_goes_and_usage_is_counted(service: Service) -> N
         connection.execute(
             delete(models.provider_changes).where(models.provider_changes.c.slot < 9)
         )
-        kept = models.consumer_holds.c.consumer_uuid.in_(servers[2:])
-        connection.execute(delete(models.consumer_holds).where(kept))
+        kept = claims_tables.consumer_holds.c.consumer_uuid.in_(servers[2:])
+        connection.execute(delete(claims_tables.consumer_holds).where(kept))
 
     done = settle(service)
 
@@ -351,10 +353,10 @@ def test_what_refers_to_nothing_goes_and_usage_is_counted(service: Service) -> N
 
 def test_nothing_else_of_ours_names_a_consumer_by_its_id_alone() -> None:
     """Who adds such a column says here why a database may give the id to another one."""
-    uuids = {table.name for table in models.metadata.tables.values() if "consumer_uuid" in table.c}
+    uuids = {table.name for table in models.whole_metadata().tables.values() if "consumer_uuid" in table.c}
     numbers = {
         table.name
-        for table in models.metadata.tables.values()
+        for table in models.whole_metadata().tables.values()
         for column in table.c
         if any(key.column is models.consumers.c.id for key in column.foreign_keys)
     }

@@ -88,7 +88,7 @@ def dump(db: Database) -> dict[str, list[str]]:
     with db.engine.connect() as connection:
         return {
             table.name: sorted(map(repr, connection.execute(select(table)).all()))
-            for table in models.metadata.sorted_tables
+            for table in models.whole_metadata().sorted_tables
             if table is not models.scrub
         }
 

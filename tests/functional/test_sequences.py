@@ -140,13 +140,13 @@ def test_a_hold_whose_end_cannot_be_written_stops_no_read(service: Service) -> N
 
 
 def highest_id(table: str) -> object:
-    return select(func.max(models.metadata.tables[table].c.id))
+    return select(func.max(models.whole_metadata().tables[table].c.id))
 
 
 def test_every_table_with_a_sequence_is_tried() -> None:
     drawn = {
         name
-        for name, table in models.metadata.tables.items()
+        for name, table in models.whole_metadata().tables.items()
         if table.autoincrement_column is not None
     }
     # Whose ids are chosen, not drawn.

@@ -6,6 +6,7 @@ from sqlalchemy import insert, select
 
 from placement.db import models
 from placement.db.database import Database, Transaction
+from placement.extensions.claims import tables as claims_tables
 from tests.extensions.claims.claims_model import Claims
 from tests.property.ledger_model import Entry
 from tests.search.oracle import Candidate
@@ -48,14 +49,14 @@ _STORED = {
     .join(_P, _P.c.id == _A.c.resource_provider_id)
     .join(models.resource_classes, models.resource_classes.c.id == _A.c.resource_class_id),
     "providers": select(_P.c.uuid, _P.c.generation),
-    "members": select(models.consumer_groups.c.name, _C.c.uuid)
-    .join_from(models.consumer_group_members, _C)
-    .join(models.consumer_groups),
+    "members": select(claims_tables.consumer_groups.c.name, _C.c.uuid)
+    .join_from(claims_tables.consumer_group_members, _C)
+    .join(claims_tables.consumer_groups),
     "holds": select(
-        _C.c.uuid, models.consumer_holds.c.generation, models.consumer_holds.c.expires_at
+        _C.c.uuid, claims_tables.consumer_holds.c.generation, claims_tables.consumer_holds.c.expires_at
     )
-    .join_from(models.consumer_holds, _C)
-    .where(models.consumer_holds.c.generation == _C.c.generation),
+    .join_from(claims_tables.consumer_holds, _C)
+    .where(claims_tables.consumer_holds.c.generation == _C.c.generation),
 }
 
 

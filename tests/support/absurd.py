@@ -49,7 +49,7 @@ class Absurd:
 
         :param again: to a row that may be gone.
         """
-        table = models.metadata.tables[self.table]
+        table = models.whole_metadata().tables[self.table]
         row = ROWS.get(self.table) or {"uuid": STRUCK.uuid("root")}
         if self.table == "history":
             # One row: its id is of one.

@@ -24,7 +24,10 @@ BESIDE_CORE = ("client", "cmd", "extensions", "placing")
 
 LISTED = tuple(
     f"{name}.py"
-    for name in ("__init__", "expiry", "figures", "invariants", "options", "rules", "watchers")
+    for name in (
+        *("__init__", "commands", "data_migrations", "expiry", "figures", "invariants", "options"),
+        *("rules", "tables", "watchers"),
+    )
 )
 """Files of an extension that the core finds by their names."""
 

@@ -11,8 +11,9 @@ from sqlalchemy import or_, select, update
 from placement.db import models
 from placement.db.clock import NOW
 from placement.db.database import Database
+from placement.extensions.claims import tables as claims_tables
 
-_HOLDS = models.consumer_holds
+_HOLDS = claims_tables.consumer_holds
 
 
 def now_ms(db: Database) -> int:

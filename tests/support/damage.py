@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 
 from placement.db import models
 from placement.db.database import Database
+from placement.extensions.claims import tables as claims_tables
 from tests.support import bodies
 from tests.support.client import Sender
 from tests.support.world import World
@@ -210,7 +211,7 @@ PARTNERS = {
     "consumer_type_id": models.consumer_types.c.id,
     "trait_id": models.traits.c.id,
     "aggregate_id": models.placement_aggregates.c.id,
-    "group_id": models.consumer_groups.c.id,
+    "group_id": claims_tables.consumer_groups.c.id,
 }
 """What a column points to, by its name, or by those of table and column."""
 
@@ -245,7 +246,7 @@ class Damage:
         """Do it, as a program does that the database does not stop."""
         with unguarded(db) as connection:
             for name in self.tables.split():
-                table = models.metadata.tables[name]
+                table = models.whole_metadata().tables[name]
                 row = ROWS.get(name) or {"uuid": STRUCK.uuid(self.what or "child")}
                 if name == "consumers":
                     row = {"uuid": STRUCK.uuid(self.what or "plain")}
@@ -300,7 +301,7 @@ class Saved:
         with self._db.engine.connect() as connection:
             return {
                 table: [dict(row) for row in connection.execute(_ordered(table)).mappings()]
-                for table in models.metadata.tables.values()
+                for table in models.whole_metadata().tables.values()
             }
 
     def put_back(self) -> None:
@@ -341,7 +342,7 @@ NOT_SHARED = {COUNTERS, OWNERS, FOREIGN}
 
 WITH_TIMES = " ".join(
     name
-    for name, table in models.metadata.tables.items()
+    for name, table in models.whole_metadata().tables.items()
     if "created_at" in table.c and table.c.created_at.nullable
 )
 

@@ -85,7 +85,7 @@ _NAMES = {table: CompiledStatement(select(table.c.name)) for table in _STANDARD}
 # The slots of the log of changes stay.
 _DELETIONS = [
     CompiledStatement(delete(table))
-    for table in reversed(models.metadata.sorted_tables)
+    for table in reversed(models.whole_metadata().sorted_tables)
     if table not in (models.provider_changes, *_STANDARD)
 ]
 

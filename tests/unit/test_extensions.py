@@ -67,7 +67,7 @@ def call(*words):
 assert not call("db", "sync")
 assert not call("config", "check")
 assert not call("db", "check")
-assert call("capacity", "record") == 1
+assert call("capacity", "record") == 2
 """
 
 CONFIGURED = """

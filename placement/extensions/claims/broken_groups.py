@@ -5,15 +5,16 @@ from collections.abc import Collection
 from sqlalchemy import ColumnElement, delete, exists, func, or_, select, union_all
 
 from placement.db import models
-from placement.db.consumer_keys import names_consumer
 from placement.db.database import Transaction
 from placement.db.lost_rows import BATCH
 from placement.db.statements import is_one_of
+from placement.extensions.claims import tables
+from placement.extensions.claims.consumer_keys import names_consumer
 
 _providers = models.resource_providers
 _allocations = models.allocations
 _consumers = models.consumers
-_groups, _members = models.consumer_groups, models.consumer_group_members
+_groups, _members = tables.consumer_groups, tables.consumer_group_members
 _in_aggregate, _aggregates = models.resource_provider_aggregates, models.placement_aggregates
 _root_of = func.coalesce(_providers.c.root_provider_id, _providers.c.id)
 

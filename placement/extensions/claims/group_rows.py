@@ -6,12 +6,13 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, Float, bindparam, cast, delete, func, select, update
 
 from placement.db import models, statements
-from placement.db.consumer_keys import names_consumer
 from placement.db.database import Access, StaleRead, Transaction
 from placement.db.statements import CompiledStatement, Row, is_among
+from placement.extensions.claims import tables
+from placement.extensions.claims.consumer_keys import names_consumer
 
-_groups = models.consumer_groups
-_members = models.consumer_group_members
+_groups = tables.consumer_groups
+_members = tables.consumer_group_members
 _consumers = models.consumers
 _allocations = models.allocations
 _providers = models.resource_providers

@@ -7,15 +7,16 @@ since the epoch, by the clock of the database.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, delete, exists, literal, select
+from sqlalchemy import ColumnElement, bindparam, delete, exists, literal, or_, select
 
 from placement.db import models
 from placement.db.clock import NOW
-from placement.db.consumer_keys import names_consumer
 from placement.db.database import Access, Transaction
 from placement.db.statements import CompiledStatement, is_among
+from placement.extensions.claims import tables
+from placement.extensions.claims.consumer_keys import names_consumer
 
-_holds = models.consumer_holds
+_holds = tables.consumer_holds
 _consumers = models.consumers
 
 # Whether or not its consumer exists: every look for expired holds has this one condition.
@@ -45,6 +46,23 @@ _HOLD = (
 # Every write of a consumer steps its generation, also by a service that knows no holds. So a hold ends
 # without the removal of its row.
 _VALID = names_consumer(_holds) & (_consumers.c.generation == _holds.c.generation)
+
+
+def are_claims_used(tx: Access) -> bool:
+    """Return whether any consumer at all is held or a member of a group. One statement."""
+    return bool(tx.value(_ARE_CLAIMS_USED))
+
+
+_ARE_CLAIMS_USED = CompiledStatement(
+    select(
+        or_(
+            *(
+                exists(select(literal(1)).select_from(table))
+                for table in (_holds, tables.consumer_group_members)
+            )
+        )
+    )
+)
 
 
 def find_valid(tx: Access, consumer_uuids: Collection[str]) -> dict[str, Hold]:
@@ -148,14 +166,14 @@ def list_valid(
     if group is not None:
         in_group = (
             select(literal(1))
-            .select_from(models.consumer_group_members)
+            .select_from(tables.consumer_group_members)
             .join(
-                models.consumer_groups,
-                models.consumer_groups.c.id == models.consumer_group_members.c.group_id,
+                tables.consumer_groups,
+                tables.consumer_groups.c.id == tables.consumer_group_members.c.group_id,
             )
             .where(
-                names_consumer(models.consumer_group_members),
-                models.consumer_groups.c.name == group,
+                names_consumer(tables.consumer_group_members),
+                tables.consumer_groups.c.name == group,
             )
         )
         statement = statement.where(exists(in_group))

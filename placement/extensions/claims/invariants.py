@@ -4,14 +4,14 @@ from typing import Any
 
 from sqlalchemy import String, Table, delete, exists, literal, select, union_all
 
-from placement.db import consumer_keys, models
-from placement.db.consumer_keys import names_consumer
+from placement.db import models
 from placement.db.database import Transaction
 from placement.db.invariants import Invariant
-from placement.extensions.claims import broken_groups
+from placement.extensions.claims import broken_groups, consumer_keys, tables
+from placement.extensions.claims.consumer_keys import names_consumer
 
 _consumers = models.consumers
-_groups, _members = models.consumer_groups, models.consumer_group_members
+_groups, _members = tables.consumer_groups, tables.consumer_group_members
 
 
 def _lacks_consumer(table: Table) -> Any:

@@ -43,9 +43,10 @@ from placement.db.statements import (
     batches,
     is_among,
 )
+from placement.extensions.history import tables
 from placement.inventory_record import InventoryRecord
 
-_history = models.history
+_history = tables.history
 _consumers = models.consumers
 _allocations = models.allocations
 _providers = models.resource_providers

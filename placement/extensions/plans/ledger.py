@@ -80,7 +80,7 @@ def _read(
             read.add(batch)
     read.align()
     holders, unread = read.holders, {*chosen, *others} - read.roots
-    are_claims_used = tree_rows.are_claims_used(tx)
+    are_claims_used = hold_rows.are_claims_used(tx)
     members = read_members_of(tx, holders) if are_claims_used else Members()
     if not members.rules.keys() >= set(groups):
         raise WorkEnded

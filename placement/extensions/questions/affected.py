@@ -11,7 +11,7 @@ from placement.db import tree_rows
 from placement.db.database import Access
 from placement.db.statements import batches
 from placement.db.tree_rows import HeldBy
-from placement.extensions.claims import group_rows
+from placement.extensions.claims import group_rows, hold_rows
 from placement.extensions.claims.group_rows import MemberRow
 from placement.extensions.claims.groups import rule_of
 from placement.placing.members import Members
@@ -53,9 +53,9 @@ def list_consumers(rows: Iterable[HeldBy]) -> list[AffectedConsumer]:
 def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
     """Return the groups of the consumers that have these allocations, as they were read by provider.
 
-    No statement if no consumer of the cloud is a member of a group or held, one if none of these is.
+    One statement if no consumer of the cloud is a member of a group or held.
     """
-    if not any(row.claims_are_used for row in held):
+    if not held or not hold_rows.are_claims_used(tx):
         return Members()
     return read_members_of(tx, {row.consumer_uuid for row in held})
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, or_, select
 
-from placement.db import models
 from placement.db.clock import NOW
 from placement.db.database import Access, Transaction
 from placement.db.statements import CompiledStatement
+from placement.extensions.questions import tables
 
-_records = models.capacity_records
+_records = tables.capacity_records
 
 DAY_MS = 86_400_000
 KEPT_MS = 365 * DAY_MS

@@ -253,7 +253,7 @@ def _add_allocations(
 def _read_claimed(tx: Snapshot, rows: Sequence[HeldBy]) -> dict[str, Document]:
     """Return the groups and the ends of the holds of those consumers that have them (specification 09)."""
     claimed: dict[str, Document] = {}
-    if rows and rows[0].claims_are_used:
+    if rows and hold_rows.are_claims_used(tx):
         uuids = {row.consumer_uuid for row in rows}
         for uuid, names in group_rows.names_by_consumer(tx, uuids).items():
             claimed[uuid] = {"groups": names}

@@ -18,6 +18,7 @@ from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.extensions.claims import choices, expiry, group_rows, shortcuts, writing
 from placement.extensions.claims import service as claims_service
+from placement.extensions.claims import tables as claims_tables
 from placement.web import search_bounds
 from tests.support.batches import send_at_once
 from tests.support.clock import let_holds_end
@@ -268,7 +269,7 @@ def test_an_ordinary_write_ends_a_hold(service: Service) -> None:
     assert place(service, claim(4)).status_int == 409
 
     assert allocations(service, held["consumer_uuid"])[host]["resources"] == {"VCPU": 3}
-    count = service.db.read(lambda tx: len(tx.rows(models.consumer_holds.select())))
+    count = service.db.read(lambda tx: len(tx.rows(claims_tables.consumer_holds.select())))
     assert count == 0
 
 

@@ -12,6 +12,7 @@ from placement import errors
 from placement.db import invariants, models, scrub
 from placement.extensions.claims import broken_groups, group_rows, groups
 from placement.extensions.claims import service as claims_service
+from placement.extensions.claims import tables as claims_tables
 from tests.extensions.claims.test_claims import claim, place
 from tests.support.clock import let_holds_end
 from tests.support.databases import KINDS
@@ -157,7 +158,7 @@ def test_a_check_notes_and_removes_those_that_have_ended(service: Service) -> No
 
 
 def stored(service: Service) -> list[str]:
-    rows = service.db.read(lambda tx: tx.rows(select(models.consumer_groups.c.name)))
+    rows = service.db.read(lambda tx: tx.rows(select(claims_tables.consumer_groups.c.name)))
     return sorted(name for (name,) in rows)
 
 
@@ -222,7 +223,7 @@ def test_a_group_that_is_removed_after_the_choice_begins_again(
     gone = claim(groups=["g"])
     place(service, gone, groups={"g": APART})
     by_delete(service, gone["consumer_uuid"])
-    write, table = claims_service.write, models.consumer_groups
+    write, table = claims_service.write, claims_tables.consumer_groups
 
     def overtaken(*args: Any) -> Any:
         service.db.write(

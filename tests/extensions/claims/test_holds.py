@@ -19,6 +19,7 @@ from placement.db import invariants, models
 from placement.db.database import Database, Transaction
 from placement.db.transport import Message
 from placement.extensions.claims import expiry, shortcuts
+from placement.extensions.claims import tables as claims_tables
 from tests.extensions.claims.test_claims import claim, let_holds_end, place
 from tests.support import bodies
 from tests.support.client import HANGS_S, Answer
@@ -233,7 +234,7 @@ def test_an_end_that_no_calendar_has_is_shown_as_the_last_or_first_day(
     host = World(service).provider(inventory={"VCPU": 4})
     held = claim(4)
     assert place(service, held, hold_s=900).status_int == 200
-    rows = update(models.consumer_holds).values(expires_at=expires_at)
+    rows = update(claims_tables.consumer_holds).values(expires_at=expires_at)
     service.db.write(lambda tx: tx.change(rows))
 
     listed = service.send("GET", "/-/holds")

@@ -13,6 +13,7 @@ from placement import authorship
 from placement.authorship import Author
 from placement.db import invariants, models, scrub
 from placement.extensions.history import history_rows, trimmer
+from placement.extensions.history import tables as history_tables
 from placement.extensions.history.trimmer import Trimmer
 from placement.objects import scrubber
 from tests.extensions.claims.test_claims import claim
@@ -230,10 +231,10 @@ def test_no_page_loses_a_row_whatever_their_times_are(service: Service) -> None:
     for _ in range(25):
         body = entry({host: {"VCPU": 1}})
         assert service.send("PUT", f"/allocations/{new_uuid()}", body).status == 204
-    times = models.history.c.written_at
-    same = update(models.history).values(written_at=1_700_000_000_000 + models.history.c.id % 3)
+    rows = history_tables.history
+    same = update(rows).values(written_at=1_700_000_000_000 + rows.c.id % 3)
     service.db.write(lambda tx: tx.change_unshown(same))
-    in_order = select(models.history.c.request_id).order_by(times.desc(), models.history.c.id.desc())
+    in_order = select(rows.c.request_id).order_by(rows.c.written_at.desc(), rows.c.id.desc())
     everything = service.db.read(lambda reader: reader.column(in_order))
     assert len(everything) == 27
 
@@ -253,8 +254,8 @@ def test_what_is_too_old_goes_in_parts(service: Service, monkeypatch: pytest.Mon
     for _ in range(6):
         World(service).host()
     kept = writes(service)[::2]
-    is_old = models.history.c.id % 2 != newest_id(service) % 2
-    age = update(models.history).values(written_at=models.history.c.written_at - 31 * DAY_MS)
+    is_old = history_tables.history.c.id % 2 != newest_id(service) % 2
+    age = update(history_tables.history).values(written_at=history_tables.history.c.written_at - 31 * DAY_MS)
     service.db.write(lambda tx: tx.change(age.where(is_old)))
     monkeypatch.setattr(trimmer, "MOST_AT_ONCE", 2)
     trims = Trimmer(service.db, 30.0)
@@ -267,7 +268,7 @@ def test_what_is_too_old_goes_in_parts(service: Service, monkeypatch: pytest.Mon
 
 
 def newest_id(service: Service) -> int:
-    return int(service.db.read(lambda reader: reader.value(select(func.max(models.history.c.id)))))
+    return int(service.db.read(lambda reader: reader.value(select(func.max(history_tables.history.c.id)))))
 
 
 def test_a_database_that_is_not_there_keeps_nobody(service: Service) -> None:
@@ -299,7 +300,7 @@ def test_without_the_option_nothing_is_sent(kind: str) -> None:
 def test_a_service_that_begins_to_keep_it_leaves_whole_rows(service: Service) -> None:
     """What was there before is known from what is written next."""
     host = World(service).host(VCPU=2)
-    service.db.write(lambda tx: tx.change(delete(models.history)))
+    service.db.write(lambda tx: tx.change(delete(history_tables.history)))
     assert service.send("DELETE", f"/resource_providers/{host}").status == 204
 
     (written,) = writes(service)
@@ -315,4 +316,4 @@ def test_many_rows_of_one_request(service: Service) -> None:
     assert service.send("POST", "/allocations", body).status == 204
     assert len(writes(service, "limit=1000")) == 302
     require_whole(service.db)
-    assert history_rows.HistoryRow._fields == (*models.history.c.keys(), "provider_name")
+    assert history_rows.HistoryRow._fields == (*history_tables.history.c.keys(), "provider_name")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import insert, select, update
 
-from placement.cmd import capacity_record
-from placement.db import models
+from placement.extensions.questions import commands
+from placement.extensions.questions import tables as questions_tables
 from placement.extensions.questions.capacity_records import draw_forecast
 from placement.extensions.questions.capacity_rows import DAY_MS, CapacityRecord
 from tests.search import worlds
@@ -172,7 +172,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service
 
 def move_back(service: Service, seconds: int) -> None:
     """Let all records be so much older."""
-    table = models.capacity_records
+    table = questions_tables.capacity_records
     older = update(table).values(recorded_at=table.c.recorded_at - 1000 * seconds)
     with service.db.engine.begin() as connection:
         connection.execute(older)
@@ -191,7 +191,7 @@ def test_what_is_recorded_is_told_with_a_straight_line(
     assert history_of(recorded, "small") == {"shape": "small", "records": [], "forecast": None}
     for left in (10, 8):
         as_json = left == 8
-        assert capacity_record.run(recorded.conf, recorded.db, as_json=as_json) == 0
+        assert commands.record(recorded.conf, recorded.db, as_json=as_json) == 0
         printed = capsys.readouterr().out
         if as_json:
             assert json.loads(printed)["recorded"]["small"] == left
@@ -217,27 +217,27 @@ def test_what_is_recorded_is_told_with_a_straight_line(
 
 def test_records_of_the_future_do_not_count_and_go(recorded: Service) -> None:
     """A clock was wrong: the line ends at the last record that is past."""
-    assert capacity_record.run(recorded.conf, recorded.db, as_json=False) == 0
+    assert commands.record(recorded.conf, recorded.db, as_json=False) == 0
     move_back(recorded, -400 * DAY_S)
     assert history_of(recorded, "small")["records"] == []
 
-    assert capacity_record.run(recorded.conf, recorded.db, as_json=False) == 0
+    assert commands.record(recorded.conf, recorded.db, as_json=False) == 0
 
     assert len(history_of(recorded, "small")["records"]) == 1
     with recorded.db.engine.connect() as connection:
-        rows = connection.execute(select(models.capacity_records.c.shape)).scalars().all()
+        rows = connection.execute(select(questions_tables.capacity_records.c.shape)).scalars().all()
     assert sorted(rows).count("small") == 1
 
 
 @pytest.mark.parametrize("at", [-(2**63), -(10**15), -1, 10**15, 2**63 - 1])
 def test_records_of_times_that_nobody_lived_do_not_count_and_go(recorded: Service, at: int) -> None:
     """Somebody has written them by SQL."""
-    records = models.capacity_records
+    records = questions_tables.capacity_records
     with recorded.db.engine.begin() as connection:
         connection.execute(insert(records).values(shape="small", recorded_at=at, placements=1))
     assert history_of(recorded, "small")["records"] == []
 
-    assert capacity_record.run(recorded.conf, recorded.db, as_json=False) == 0
+    assert commands.record(recorded.conf, recorded.db, as_json=False) == 0
 
     with recorded.db.engine.connect() as connection:
         assert at not in connection.execute(select(records.c.recorded_at)).scalars().all()
@@ -245,7 +245,7 @@ def test_records_of_times_that_nobody_lived_do_not_count_and_go(recorded: Servic
 
 def test_records_are_kept_for_a_year(recorded: Service) -> None:
     for days in (200, 166, 0):
-        assert capacity_record.run(recorded.conf, recorded.db) == 0
+        assert commands.record(recorded.conf, recorded.db) == 0
         move_back(recorded, days * DAY_S)
     assert len(history_of(recorded, "large")["records"]) == 2
 
@@ -260,7 +260,7 @@ def test_what_is_not_counted_to_the_end_is_not_recorded(
         for _ in range(12):
             host = world.host(VCPU=4, DISK_GB=8)
             world.provider(None, host, {"VCPU": 4})
-        assert capacity_record.run(service.conf, service.db) == 1
+        assert commands.record(service.conf, service.db) == 1
         assert "two: not counted to the end" in capsys.readouterr().err
         assert history_of(service, "two")["records"] == []
         assert [each["count"] for each in history_of(service, "small")["records"]] == [96]

@@ -116,4 +116,4 @@ def test_what_a_tree_costs(place: Service) -> None:
             with recorder.recorded(place.db) as statements:
                 asked(place, path, known)
             counts[path, name] = len(statements)
-    assert list(counts.values()) == [1, 7, 6, 1, 7, 7]
+    assert list(counts.values()) == [1, 8, 7, 1, 8, 8]

@@ -22,6 +22,7 @@ from placement.client.report import ReportClient
 from placement.cmd import audit
 from placement.db import models, schema
 from placement.db.database import Database
+from placement.extensions.questions import tables as questions_tables
 from tests.client.conftest import serving
 from tests.client.proxy import FaultyProxy
 from tests.operations.ops.conftest import Command
@@ -215,7 +216,7 @@ def record(place: Place, on: str = "") -> str:
     ended = place.run(
         *("placement-manage", "capacity", "record"), on=on, OS_INSIGHT__SHAPES_FILE=shapes, **more
     )
-    rows = place.database.read(lambda access: access.column(models.capacity_records.select()))
+    rows = place.database.read(lambda access: access.column(questions_tables.capacity_records.select()))
     return ended if rows else f"{ended}, not recorded"
 
 

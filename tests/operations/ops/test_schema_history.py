@@ -34,7 +34,7 @@ def differences(database: Database) -> list[Any]:
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "compare_server_default": True}
         )
-        found = compare_metadata(context, models.metadata)
+        found = compare_metadata(context, models.whole_metadata())
         return [each for each in found if not is_left_behind(each)]
 
 

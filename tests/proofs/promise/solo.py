@@ -13,6 +13,7 @@ import webob
 
 from placement.db import freshness, models
 from placement.extensions.claims import batcher, expiry, groups, service, shortcuts
+from placement.extensions.claims import tables as claims_tables
 from placement.extensions.plans import holding
 from placement.extensions.plans import service as plans_service
 from placement.objects import picture
@@ -60,7 +61,7 @@ def prepared(place: Stage, scene: Scene) -> Rows:
         more = {"id": -record["id"], "uuid": scene.bare, "generation": GENERATION}
         rows = {**rows, models.consumers: [*rows[models.consumers], {**record, **more}]}
     if scene.over:
-        for hold in rows[models.consumer_holds]:
+        for hold in rows[claims_tables.consumer_holds]:
             hold["expires_at"] = 1
     return rows
 

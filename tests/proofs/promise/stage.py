@@ -35,6 +35,7 @@ from placement.db.coexistence import watch
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from placement.db.statements import CompiledStatement
+from placement.extensions.claims import tables as claims_tables
 from tests.support.databases import KINDS, ROUTES, scratch_route
 from tests.support.service import Service, configure
 
@@ -52,7 +53,7 @@ KEYS: dict[str, Column[Any]] = {
     "users": models.users.c.external_id,
     "consumer_types": models.consumer_types.c.name,
     "consumers": models.consumers.c.uuid,
-    "consumer_groups": models.consumer_groups.c.name,
+    "consumer_groups": claims_tables.consumer_groups.c.name,
 }
 REFERENCES = {
     "root_provider_id": "resource_providers",
@@ -268,7 +269,7 @@ class _Kept:
 # What the log of changes says is for searches alone, and how far the scrub is for itself.
 _STATE = {
     table: _Kept(table)
-    for table in models.metadata.sorted_tables
+    for table in models.whole_metadata().sorted_tables
     if table not in (models.provider_changes, models.scrub)
 }
 # What the scrub would take for a statement by hand.
@@ -278,7 +279,7 @@ _OTHERWISE = CompiledStatement(
         models.resource_providers.c.digest != digests.of_provider(),
     )
 )
-_LET_END = CompiledStatement(update(models.consumer_holds).values(expires_at=1))
+_LET_END = CompiledStatement(update(claims_tables.consumer_holds).values(expires_at=1))
 _UNCHECKED = CompiledStatement(text("SET SESSION foreign_key_checks = 0"))
 
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from docs._tools.url_page import CLAIMS, EXPLORER, INSIGHT, ROUTES
-from placement.db import models
+from placement.extensions.claims import tables as claims_tables
 from placement.extensions.metrics import handlers as metrics
 from placement.routes import PROVIDER
 from placement.web.authorization import Authorizer
@@ -130,7 +130,7 @@ def test_a_question_sends_no_write(service: Service, order: Order) -> None:
 def test_a_question_that_removes_a_hold_that_is_over_is_a_scene(
     service: Service, order: Order
 ) -> None:
-    let_end = update(models.consumer_holds).values(expires_at=1)
+    let_end = update(claims_tables.consumer_holds).values(expires_at=1)
     service.db.write(lambda tx: tx.change(let_end))
 
     assert writes(service, order) == (handler(order) in WRITERS | ALSO_LOOKS)

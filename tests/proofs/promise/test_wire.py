@@ -60,7 +60,7 @@ class Wire:
 
     def _number_from(self, connection: Any) -> None:
         """Let the next row of each table get the same id."""
-        for table in models.metadata.sorted_tables:
+        for table in models.whole_metadata().sorted_tables:
             if table.autoincrement_column is None:
                 continue
             if self.place.kind == "mysql":

@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from placement.db import models
 from placement.db.database import Database, Snapshot
+from placement.extensions.history import tables as history_tables
 from placement.inventory_record import InventoryRecord
 
 Ledger = dict[str, dict[str, Any]]
@@ -99,9 +100,10 @@ def _columns(table: Any, *names: str) -> list[Any]:
 def replay(db: Database) -> Ledger:
     """Return the ledger that the rows of the history make, in the order of their ids, from nothing."""
     made: Ledger = {"consumers": {}, "providers": {}}
-    rows = db.read(lambda reader: reader.rows(select(models.history).order_by(models.history.c.id)))
+    table = history_tables.history
+    rows = db.read(lambda reader: reader.rows(select(table).order_by(table.c.id)))
     for values in rows:
-        row = dict(zip(models.history.c.keys(), values, strict=True))
+        row = dict(zip(table.c.keys(), values, strict=True))
         before, after = (
             row[name] and json.loads(row[name]) for name in ("state_before", "state_after")
         )

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Executable, Table, delete, exc, insert, selec
 
 from placement.db import models
 from placement.db.database import Database
+from placement.extensions.claims import tables as claims_tables
 from tests.support import damage
 from tests.support.damage import GONE_UUID, SOUND, STRUCK
 
@@ -99,7 +100,7 @@ LOOKED_UP: dict[str, Executable] = {
     "project_id": _select_id(models.projects, "external_id", SOUND.name),
     "user_id": _select_id(models.users, "external_id", SOUND.name),
     "consumer_type_id": _select_id(models.consumer_types, "name", SOUND.name),
-    "group_id": _select_id(models.consumer_groups, "name", SOUND.name),
+    "group_id": _select_id(claims_tables.consumer_groups, "name", SOUND.name),
 }
 """Another row that a column may point to."""
 
@@ -274,4 +275,4 @@ def _page(name: str, statements: tuple[str, ...]) -> ByHand:
     return ByHand(name, write)
 
 
-LINES = [*_of_tables(models.metadata.sorted_tables), *(_page(*each) for each in PAGES.items())]
+LINES = [*_of_tables(models.whole_metadata().sorted_tables), *(_page(*each) for each in PAGES.items())]

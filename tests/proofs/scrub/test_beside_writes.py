@@ -133,7 +133,7 @@ def test_a_round_that_finds_nothing_changes_not_a_byte(place: Stage, request_: S
 
 def everything(place: Stage) -> dict[str, object]:
     """Return all rows of the database but that of the scrub."""
-    tables = (table for table in models.metadata.sorted_tables if table is not models.scrub)
+    tables = (table for table in models.whole_metadata().sorted_tables if table is not models.scrub)
     return {
         table.name: place.db.read(lambda reader, table=table: sorted(map(repr, reader.rows(select(table)))))
         for table in tables

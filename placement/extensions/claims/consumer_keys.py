@@ -13,20 +13,21 @@ from sqlalchemy import ColumnElement, Table, or_, select, update
 from placement.db import models
 from placement.db.database import Transaction
 from placement.db.statements import is_one_of
+from placement.extensions.claims.tables import consumer_group_members, consumer_holds
 
 _consumers = models.consumers
 
-TABLES: Sequence[Table] = (models.consumer_holds, models.consumer_group_members)
+TABLES: Sequence[Table] = (consumer_holds, consumer_group_members)
 
 
 def names_consumer(table: Table) -> ColumnElement[bool]:
-    """The row of one of :data:`TABLES` is of the row of ``consumers``."""
+    """Return the condition that a row of one of :data:`TABLES` is about the row of ``consumers``."""
     same_uuid = or_(table.c.consumer_uuid.is_(None), table.c.consumer_uuid == _consumers.c.uuid)
     return (table.c.consumer_id == _consumers.c.id) & same_uuid
 
 
 def note_uuids(tx: Transaction, most: int) -> int:
-    """Write the uuids of ``most`` consumers at most into rows without one; return of how many."""
+    """Write the uuids of at most ``most`` consumers into rows without one; return how many consumers."""
     done = 0
     for table in TABLES:
         done += _note_uuids_of(tx, table, most - done) if done < most else 0

@@ -1,12 +1,12 @@
 """placement-manage capacity record: how many more of each shape fit, for later (07 section 3.2)."""
 
+import json
 import sys
 
 from oslo_config import cfg
 
-from placement import installed
 from placement.advice import NotConfigured
-from placement.cmd import output
+from placement.command import Action, Command
 from placement.db import provider_rows
 from placement.db.database import Database
 from placement.printable import escape_unprintable
@@ -14,12 +14,9 @@ from placement.printable import escape_unprintable
 RECORDED, TROUBLE = 0, 1
 
 
-def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> int:
+def record(conf: cfg.ConfigOpts, database: Database, as_json: bool = False) -> int:
     """Count and record the shapes of the configuration, print them, and return the exit code."""
-    if "questions" not in installed.list_names():
-        print("The extension questions, which records capacity, is not installed.", file=sys.stderr)
-        return TROUBLE
-    # Slow to import, and other commands do not need it.
+    # The search brings NumPy, which no other command needs.
     from placement.extensions.questions import capacity_records, shapes
     from placement.objects.picture import Picture
 
@@ -45,5 +42,20 @@ def run(conf: cfg.ConfigOpts, database: Database, *, as_json: bool = False) -> i
         elif not as_json:
             print(f"{shown}: {count}")
     if as_json:
-        output.print_json({"recorded": counts})
+        print(json.dumps({"recorded": counts}, indent=2))
     return TROUBLE if None in counts.values() else RECORDED
+
+
+COMMANDS = (
+    Command(
+        "capacity",
+        "Record how many more of each shape of [insight]/shapes_file fit",
+        [
+            Action(
+                "record",
+                "Count and record the shapes, for /-/capacity/history; records are kept for a year.",
+                record,
+            )
+        ],
+    ),
+)
