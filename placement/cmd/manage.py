@@ -50,13 +50,14 @@ class _ManageCommand(DatabaseCommand):
     def act(self, argv: list[str], prog: str | None) -> int:
         conf = self.conf
         try:
-            # config check finds the files as the service does; other commands ignore the variable.
+            # config check reads the files of the service, so it also reads this variable; other commands
+            # ignore it.
             given = any(word.startswith(("--config-file", "--config-dir")) for word in argv)
             as_service = {"config", "check"} <= set(argv) and not given
             files = configuration.named_files() if as_service else {}
             configuration.read(conf, argv, prog=prog, version=VERSION, **files)
         except cfg.RequiredOptError:
-            # Raised last: the command is known, and help needs no database.
+            # The error is raised last: by now the command is known, and help does not need a database.
             if getattr(conf.command, "opens_database", False):
                 raise
         action: Callable[[], int] | None = getattr(conf.command, "action", None)
@@ -200,7 +201,7 @@ class _ManageCommand(DatabaseCommand):
         return 0
 
     def release(self) -> int:
-        """Let the old service write again."""
+        """Allow the old service to write again."""
         database = self.database
         schema.require_usable(database)
         takeover.release(database)
