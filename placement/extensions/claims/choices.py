@@ -67,8 +67,7 @@ class RefusedPreferences(NamedTuple):
         return bool(changed.whole) or bool(np.isin(list(changed.stock), self.serving).any())
 
     def was_of(self, groups: Mapping[str, FoundGroup]) -> bool:
-        """Return whether the groups are as they were: a member that left may have kept an earlier query
-        out."""
+        """Return whether the groups are unchanged: a member that left may have excluded an earlier query."""
         # If one leaves after this was read and before the log is, there still was a state in which all holds:
         # that in which the members were read.
         return {name: group.state for name, group in groups.items()} == self.groups
