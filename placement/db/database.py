@@ -392,7 +392,7 @@ class Database:
         self._run_repeatedly(self._ping_retry, self._run, Reader, _ask, (), self._readers)
 
     def _give_up(self, state: tenacity.RetryCallState) -> bool:
-        # Attempts and time are both bounded: ten lock waits of 10 s would outlast the patience of every client.
+        # Attempts and time are both bounded: ten lock waits of 10 s would outlast every client.
         elapsed_s = state.seconds_since_start or 0.0
         return state.attempt_number >= max(1, self._attempts()) or elapsed_s >= self._deadline_s
 
@@ -552,12 +552,12 @@ class Database:
             try:
                 result = work(tx)
             except errors.Conflict as refused:
-                # Expired holds are read under the same locks or snapshot, so that they cannot change meanwhile.
+                # Expired holds are read under the same locks or snapshot: they cannot change meanwhile.
                 # If some have expired, the web layer removes them and begins the request again.
                 if refused.of_consumers and tx.value(freshness.ask_any_expired()):
                     vars(refused)["is_amid_expired"] = True
                 raise
-            # The numbers are checked here, not with COMMIT: some drivers report them after they have committed.
+            # The numbers are checked here, not with COMMIT: some drivers report them after committing.
             tx.flush_checked()
         except BaseException:
             # SystemExit, which ends a server's worker, also counts: the locks must be released.

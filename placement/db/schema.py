@@ -447,7 +447,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
         yield
         connection.exec_driver_sql("COMMIT")
     except BaseException:
-        # Closing the connection ends the transaction in any state.
+        # Closing the connection ends the transaction in every state.
         connection.invalidate()
         raise
 
@@ -457,14 +457,14 @@ def _begin(connection: Connection) -> None:
     if dialects.kind(connection) == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         return
-    # READ COMMITTED: what another process has committed must be seen after the lock.
+    # READ COMMITTED, because another process's commits must be visible once the lock is held.
     connection.exec_driver_sql("BEGIN ISOLATION LEVEL READ COMMITTED")
     key = int.from_bytes(hashlib.sha256(LOCK_NAME.encode()).digest()[:7])
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
 
 def _commit_step(connection: Connection, before: str | None) -> None:
-    """Commit a step of a revision, and begin the next one unless another process has come before.
+    """Commit a step of a revision, and begin the next one unless another process was faster.
 
     :param before: the revision of the database until all steps are taken.
     """
