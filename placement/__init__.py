@@ -1,1 +1,1 @@
-"""Placement: what a cloud has, who uses it, and which hosts could take a request right now."""
+"""Placement: it records what a cloud has and who uses it, and finds the hosts that can take a request now."""

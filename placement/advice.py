@@ -63,7 +63,7 @@ _TOLD_ALREADY = (
 
 
 def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
-    """Return what is wrong and what to do about it; None for an error that needs its traceback."""
+    """Return one line on what is wrong and how to fix it; None for an error that needs its traceback."""
     if isinstance(error, _TOLD_ALREADY):
         return str(error)
     if isinstance(error, cfg.RequiredOptError):
@@ -86,10 +86,10 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
 
 
 class BadValue(NamedTuple):
-    """A value that an option does not take.
+    """A value that an option does not accept.
 
-    :param place: the file, variable or argument that has it; empty if the library does not tell.
-    :param why: in words, with a full stop.
+    :param place: the file, variable or argument that has it; empty if the library does not name it.
+    :param why: the reason, a sentence with its full stop.
     """
 
     place: str
@@ -98,7 +98,7 @@ class BadValue(NamedTuple):
 
 
 def of_value(error: cfg.Error) -> BadValue | None:
-    """Return what the library says of a value; None if the error is about something else."""
+    """Return what the library says about a refused value; None if the error is about something else."""
     found = _NOT_VALID.match(" ".join(str(error).split()))
     if found is None:
         return None
@@ -110,7 +110,7 @@ def of_value(error: cfg.Error) -> BadValue | None:
 
 def _explain_configuration(error: cfg.Error) -> str:
     if isinstance(error, cfg.ConfigFileParseError) and (found := _NOT_A_LINE.search(str(error))):
-        # The line itself may have a password.
+        # The line that the parser quotes may contain a password.
         place, why = found.groups()
         return f"{place}: {_LINES.get(why, why)}."
     if bad := of_value(error):
@@ -119,7 +119,7 @@ def _explain_configuration(error: cfg.Error) -> str:
 
 
 def _explain_missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
-    # The import is here because most errors, and other commands, do not need it.
+    # This import is slow, and most errors and other commands do not need it.
     from placement.conf import unknown
 
     group = error.group.name if isinstance(error.group, cfg.OptGroup) else "DEFAULT"

@@ -1,6 +1,7 @@
 """The author of a write: the request that this thread serves, or the command (specification 07 section 11.1).
 
-The history shows it. Set by the web layer and by commands, and read where a transaction leaves its rows.
+The history shows the author. The web layer and the commands set it; a transaction reads it when it writes its
+rows.
 """
 
 import threading
@@ -10,10 +11,10 @@ from typing import NamedTuple
 
 
 class Author(NamedTuple):
-    """The author of a write; "" for what is unknown or does not exist.
+    """The author of a write; an empty text stands for what is unknown or does not exist.
 
-    ``global_request_id``: the one that the client has given. ``user`` and ``project``: of the token.
-    ``route``: the template of the path, or what the service or a command does by itself.
+    ``global_request_id``: the id that the client sent. ``user`` and ``project``: the ids in the token.
+    ``route``: the template of the path, or the name of what the service or a command does by itself.
     """
 
     request_id: str = ""
@@ -32,13 +33,13 @@ _current = _OfThread()
 
 
 def current() -> Author:
-    """Return the author of what this thread writes."""
+    """Return the author of the writes of this thread."""
     return _current.author
 
 
 @contextmanager
 def acting(author: Author) -> Iterator[None]:
-    """Let what this thread writes in the block be of this author."""
+    """Name this author for all writes of this thread in the block."""
     before, _current.author = _current.author, author
     try:
         yield
@@ -48,7 +49,7 @@ def acting(author: Author) -> Iterator[None]:
 
 @contextmanager
 def acting_alone(deed: str) -> Iterator[None]:
-    """Let it be of the service itself; the request during which it is done stays named."""
+    """Name the service as the author in the block; the request during which it writes stays named."""
     during = _current.author
     with acting(Author(during.request_id, during.global_request_id, route=deed)):
         yield

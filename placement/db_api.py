@@ -1,4 +1,4 @@
-"""The database of this process, made from the configuration."""
+"""The process's database, made from the configuration."""
 
 import logging
 import threading
@@ -75,7 +75,7 @@ def reset() -> None:
 def close_connections() -> None:
     """Close the open connections of the process's database; later statements open new ones.
 
-    For the end of a command: the server logs a connection that is not closed as aborted.
+    A command calls this at its end: the server logs a connection that is not closed as aborted.
     """
     if _database is not None:
         _database.dispose()
@@ -87,7 +87,7 @@ def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
     No connection is made. Options of a request (``allocation_conflict_retry_count``) are read from
     ``conf`` when they are needed.
 
-    :param patient: for commands, whose statements have no time limit.
+    :param patient: statements have no time limit, as commands need it.
     :raises sqlalchemy.exc.ArgumentError: the URL cannot be parsed.
     """
     options = conf.placement_database
@@ -97,7 +97,7 @@ def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
         "pool_timeout": options.pool_timeout,
         "pool_recycle": options.connection_recycle_time,
     }
-    # An option that is not set keeps the library's default.
+    # An unset option keeps the library's default.
     pool = {name: value for name, value in given.items() if value is not None}
     engine = make_engine(
         _with_parameters(options.connection, options.connection_parameters),
@@ -120,17 +120,15 @@ def open_database(conf: cfg.ConfigOpts, *, patient: bool = False) -> Database:
 
 
 def when_reachable(conf: cfg.ConfigOpts, target: Database, work: Callable[[], T]) -> T:
-    """Connect, and return ``work()``; try both again as ``max_retries`` and ``retry_interval`` say.
+    """Connect, and return ``work()``; repeat both within ``max_retries`` and ``retry_interval``.
 
-    All attempts together take no longer than the retries with their intervals and one attempt more. A
-    connection that is lost by ``work`` costs one of the retries, and the time counts anew.
+    All attempts together take no longer than the retries with their intervals and one more attempt. A
+    connection that ``work`` loses costs one retry, and restarts the time. An error that another attempt
+    cannot fix (wrong credentials, missing database, a file without write permission) is raised at once.
 
-    An error that another attempt cannot mend (wrong credentials, no such database, a file that may not
-    be written) is raised at once.
-
-    :param work: may run several times.
+    :param work: can run several times.
     :raises sqlalchemy.exc.DBAPIError: no connection could be made, or the last one was lost.
-    :raises errors.Unavailable: the last one was lost.
+    :raises errors.Unavailable: the last connection was lost.
     """
     options = conf.placement_database
     interval_s, longest_s = options.retry_interval, _longest_attempt_s(options)
@@ -152,7 +150,7 @@ def when_reachable(conf: cfg.ConfigOpts, target: Database, work: Callable[[], T]
 
 
 def _report(error: Exception, left: float, interval_s: int, end: float) -> None:
-    """Log a failed attempt, and how many more may follow until ``end``."""
+    """Log a failed attempt, and how many more can follow until ``end``."""
     endless = left == float("inf")
     cause = driver_errors.cause(error)
     LOG.warning(
@@ -173,7 +171,7 @@ def connect_once(conf: cfg.ConfigOpts, target: Database) -> None:
 
 
 def character_set_notes(conf: cfg.ConfigOpts, target: Database) -> list[str]:
-    """Return a sentence for each name that a reachable database cannot hold and each parameter not used."""
+    """Return a sentence on names that a reachable database cannot hold, and one for each unused parameter."""
     return [
         *character_sets.find_unused(_url(conf.placement_database)),
         *character_sets.find_narrow(target.engine),
@@ -201,13 +199,13 @@ def _with_parameters(connection: str, parameters: str) -> str:
 
 
 def _innermost_functions() -> str:
-    """Return the innermost functions of the service that led to a statement."""
+    """Return the innermost functions of the service that sent a statement."""
     own = [
         frame
         for frame in traceback.extract_stack(limit=40)
         if "/placement/" in frame.filename and not frame.filename.endswith(_BELOW)
     ]
-    # Drivers that format parameters into the text would trip over a percent sign.
+    # Drivers that format parameters into the text would fail on a percent sign.
     return ", ".join(f"{frame.name}:{frame.lineno}" for frame in own[-3:]).replace("%", "")
 
 

@@ -1,4 +1,4 @@
-"""The application from a filled configuration: start-up and pipeline (06 sections 1 and 2, 01 section 1)."""
+"""The factory of the application: start-up and pipeline (06 sections 1 and 2, 01 section 1)."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -40,9 +40,9 @@ def loadapp(
 ) -> Callable[..., Any]:
     """Return a new WSGI application; steps 5 to 9 of the start-up.
 
-    :param config: if it was never called, only what was set on it counts, and no file is read.
+    :param config: if it was never called, only values set on it count, and no file is read.
     :param project_name: ignored; older callers give it.
-    :param database: the process's (:func:`placement.db_api.configure`) if not given.
+    :param database: by default the process's (:func:`placement.db_api.configure`).
     :raises placement.db.schema.SchemaError: the schema is absent, too old or too new.
     """
     configuration.require_read(config)
@@ -70,8 +70,8 @@ def _update_database(config: cfg.ConfigOpts, database: Database) -> None:
 
 
 def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
-    # A large table, and another process that upgrades already, are waited for without a deadline. SQLite
-    # has none, and may be in the memory of this one.
+    # This waits without a deadline for a large table, and for another process that already upgrades. SQLite
+    # has no deadline, and an in-memory database belongs to this process.
     is_file = database.dialect == "sqlite"
     patient = database if is_file else db_api.open_database(config, patient=True)
     try:
@@ -85,7 +85,7 @@ def _upgrade(config: cfg.ConfigOpts, database: Database) -> None:
 
 
 def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGIApp:
-    """Return the WSGI application; a layer that is switched off is not there at all."""
+    """Return the WSGI application; a layer that is switched off is left out."""
     # Extensions begin here, before the first request and its deadline.
     on = {name: each for name, each in find_extensions().items() if each.is_on(conf)}
     routes = _join_routes(on)
@@ -131,7 +131,7 @@ def _join_routes(on: Mapping[str, Extension]) -> Mapping[str, dict[str, Actions]
 
 
 def _list_writes(on: Mapping[str, Extension]) -> list[tuple[str, str]]:
-    """Return method and template of what writes allocations and what they are of."""
+    """Return the methods and templates of the requests that write allocations or their objects."""
     tables = [ROUTES, *(each.routes for each in on.values() if each.writes)]
     return [
         (method, template)
@@ -143,14 +143,14 @@ def _list_writes(on: Mapping[str, Extension]) -> list[tuple[str, str]]:
 
 
 def _behind_proxy(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
-    """Layer 1: believe the forwarding headers of a proxy."""
+    """Add layer 1, which trusts the forwarding headers of a proxy."""
     conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
     enabled = conf.oslo_middleware.enable_proxy_headers_parsing
     return http_proxy_to_wsgi.HTTPProxyToWSGI(application, conf) if enabled else application
 
 
 def _with_cors(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
-    """Layer 3: let scripts of other origins in; pre-flights need no token."""
+    """Add layer 3, which admits scripts of other origins; pre-flights need no token."""
     conf.register_opts(cors.CORS_OPTS, group="cors")
     return cors.CORS(application, conf) if conf.cors.allowed_origin else application
 
@@ -179,13 +179,13 @@ def _identify_callers(
     picture: Picture,
     begun: Mapping[str, Any],
 ) -> WSGIApp:
-    """Layer 5: make the request, with what it works on; open paths need no user."""
+    """Add layer 5, which makes the request object; open paths need no user."""
     is_open = open_to_all(conf)
     traits = EveryTrait(database)
 
     def respond(environ: Environ, start_response: Any) -> Iterable[bytes]:
         if is_open(environ.get("PATH_INFO", "")):
-            # Identity headers of open paths are not checked; the log's context has none.
+            # Identity headers of open paths are not checked, so the log's context leaves them out.
             context = get_current() or RequestContext()
         else:
             context = RequestContext.from_environ(environ)
@@ -202,7 +202,7 @@ def _identify_callers(
 
 
 def _negotiate_versions(serve: Serve) -> Serve:
-    """Layers 6 to 8: find the microversion, name it in each answer given under it, word each error."""
+    """Add layers 6 to 8, which find the microversion, name it in each answer, and word each error."""
 
     def respond(request: Request) -> Response:
         environ = request.environ
@@ -214,7 +214,7 @@ def _negotiate_versions(serve: Serve) -> Serve:
                 (microversion.HEADER, f"placement {version}"),
                 ("vary", microversion.HEADER),
             ]
-            # The check comes after the version is known: the refusal is worded and marked for it.
+            # The check follows the version, since the refusal is worded and marked for that version.
             _check_announcement(environ)
             response = serve(request)
         except errors.PlacementError as error:

@@ -33,24 +33,23 @@ def _identify_callers(application: WSGIApp) -> WSGIApp:
 
 
 @contextlib.contextmanager
-def PlacementDirect(  # the published name, of what was a class
+def PlacementDirect(  # The name is published; it was a class earlier.
     conf: cfg.ConfigOpts, latest_microversion: bool = False
 ) -> Iterator[adapter.Adapter]:
     """Context manager that yields a keystoneauth1 adapter for the service in this process.
 
-    ``conf`` has the placement options registered and names the database, which is set up if
-    this process has not done so. The default microversion is 1.0, or the newest with
-    ``latest_microversion``; one given with a call always wins. Sets ``[api]/auth_strategy`` to
-    ``noauth2`` on ``conf``.
+    ``conf`` has the placement options registered and names the database, which is set up if this process has
+    not done so. The default microversion is 1.0, or the newest with ``latest_microversion``; one given with a
+    call always wins. The manager sets ``[api]/auth_strategy`` to ``noauth2`` on ``conf``.
     """
     conf.set_override("auth_strategy", "noauth2", group="api")
     application = _identify_callers(deploy.loadapp(conf))
     served = interceptor.RequestsInterceptor(
         lambda: application, host=str(uuid.uuid4()), prefix=PREFIX
     )
-    # The session is closed first: a pooled connection would still reach the service.
+    # The session is closed first, because a pooled connection would still reach the service.
     with served as url, requests.Session() as transport:
-        transport.trust_env = False  # no proxy, and no password for the random host
+        transport.trust_env = False  # The settings prevent a proxy, and a password for the random host.
         yield adapter.Adapter(
             session.Session(auth=None, session=transport),
             service_type="placement",

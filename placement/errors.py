@@ -1,7 +1,7 @@
 """Every error the service answers with, declared once.
 
-``placement.web.error_responses`` alone turns them into responses. Errors that belong to one noun live
-beside that noun in ``placement.objects``; only what several rooms share is here.
+``placement.web.error_responses`` alone turns them into responses. Errors of one noun are declared with that
+noun in ``placement.objects``; this module has only shared errors.
 """
 
 import enum
@@ -13,7 +13,7 @@ CONCURRENT_UPDATE = "placement.concurrent_update"
 
 
 class Retry(enum.StrEnum):
-    """The step that a client takes before the same request may succeed (specification 01 section 9.6)."""
+    """The step that a client takes before the same request can succeed (specification 01 section 9.6)."""
 
     NEVER = "never"
     AFTER_READING = "after_reading"
@@ -24,8 +24,8 @@ class Retry(enum.StrEnum):
 class PlacementError(Exception):
     """An expected failure with a status, a code and a message for the client.
 
-    ``text`` is a template. Its fields are annotated in the class body: the type checker asks for each
-    of them, by name, where the error is raised; afterwards they are attributes.
+    ``text`` is a template. Its fields are annotated in the class body: the type checker requires each of
+    them, by name, where the error is raised; afterwards they are attributes.
     """
 
     status: ClassVar[int] = 500
@@ -43,7 +43,7 @@ class PlacementError(Exception):
     """Names that exist and resemble the one that does not (specification 01 section 9.2)."""
 
     if TYPE_CHECKING:
-        # The type checker makes an __init__ for classes with fields; the others take this one.
+        # The type checker makes an __init__ for classes with fields; other classes use this one.
         def __init__(self) -> None: ...
 
     else:
@@ -54,11 +54,11 @@ class PlacementError(Exception):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """Return the refused part of the request, ``field``, and the ``rule`` that refuses it, if known."""
+        """Return the refused part of the request as ``field``, and the violated ``rule``, as far as known."""
         return {"field": getattr(self, self.about)} if self.about else {}
 
     def more(self) -> Mapping[str, Any]:
-        """Return what its document has beside the members that every error has."""
+        """Return the additional members of its document."""
         return {}
 
 
@@ -70,7 +70,7 @@ class BadRequest(PlacementError):
 
 
 class Malformed(BadRequest):
-    """A request that breaks one of the rules in ``texts``, of which each has its frozen wording."""
+    """A request that breaks one of the rules in ``texts``; the wording of each is frozen."""
 
     broken: ClassVar[Mapping[str, Any]] = {}
     texts: ClassVar[Mapping[str, str]] = {}
@@ -85,7 +85,8 @@ class Malformed(BadRequest):
     def of(cls, rule: str, **fields: object) -> Self:
         """Return the error of one rule, given the fields of its text.
 
-        ``field`` and ``keyword``, if given, say what of the request breaks which word of its schema.
+        ``field`` and ``keyword``, if given, name the part of the request and the keyword of the schema that
+        it violates.
         """
         error = cls(rule=rule, wording=cls.texts[rule].format(**fields))
         vars(error)["code"] = cls.codes.get(rule, cls.code)
@@ -97,7 +98,7 @@ class Malformed(BadRequest):
 
     @classmethod
     def told_by(cls, refused: BadRequest, rule: str, **fields: object) -> Self:
-        """Return the error of one rule whose ``detail`` is another error, with what that one says besides."""
+        """Return the error of one rule with another error as its ``detail``, and that error's members."""
         error = cls.of(rule, detail=refused, **fields)
         told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
         vars(error).update(told)
@@ -105,12 +106,12 @@ class Malformed(BadRequest):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """Return what the rule is about, and the rule."""
+        """Return the subject of the rule, and the rule."""
         return self.broken
 
 
 class MalformedRequest(Malformed):
-    """The request cannot be understood, or does not hold what the operation takes."""
+    """The request cannot be understood, or lacks what the operation needs."""
 
     reasons = {
         "incomplete": "incomplete_body",
@@ -141,7 +142,7 @@ class MalformedRequest(Malformed):
 
 
 class NotStorable(BadRequest):
-    """The character set of the database cannot hold what the client names (specification 06 section 7.1)."""
+    """The character set of the database cannot hold a name in the request (specification 06 section 7.1)."""
 
     reason = "name_not_storable"
     about = "name"
@@ -150,7 +151,7 @@ class NotStorable(BadRequest):
 
 
 class StandardName(Malformed):
-    """Standard traits and resource classes stay, and keep their names."""
+    """Standard traits and resource classes cannot be deleted or renamed."""
 
     reason = "standard_name"
 
@@ -183,7 +184,7 @@ class Conflict(PlacementError):
 
 
 class ConcurrentUpdate(Conflict):
-    """Another request changed what this request was about to change."""
+    """Another request changed the objects that this request was about to change."""
 
     code = CONCURRENT_UPDATE
     reason = "concurrent_update"
@@ -191,13 +192,13 @@ class ConcurrentUpdate(Conflict):
 
 
 class ObjectsChanged(ConcurrentUpdate):
-    """Others kept changing what a write was about."""
+    """Other requests kept changing the objects of a write."""
 
     text = "update conflict: the objects changed while they were being written"
 
 
 class Unavailable(PlacementError):
-    """The database cannot be used right now; the client may come back."""
+    """The database cannot be used right now; the client can try again."""
 
     status = 503
     reason = "unavailable"
@@ -213,7 +214,7 @@ class DatabaseUnavailable(Unavailable):
 
 
 class DatabaseBusy(Unavailable):
-    """Other transactions kept the rows locked, or the file that the request wanted to write to."""
+    """Other transactions kept the rows, or the file that the request wanted to write, locked."""
 
     reason = "database_busy"
     text = "The database is kept busy by others at the moment; please try again."
@@ -245,7 +246,7 @@ class SequenceBehind(PlacementError):
 
 
 class NumberAtBound(PlacementError):
-    """A number in the database, which no write of this service brings there, cannot grow any more."""
+    """A number in the database has reached its bound; no write of this service does that."""
 
     reason = "number_at_bound"
     text = (
@@ -256,7 +257,7 @@ class NumberAtBound(PlacementError):
 
 
 class DatabaseReadOnly(Unavailable):
-    """The database takes no writes (read-only file or server, full disk)."""
+    """The database does not accept writes (read-only file or server, full disk)."""
 
     reason = "database_read_only"
     text = "The database takes no writes at the moment. Nothing was changed."

@@ -1,4 +1,4 @@
-"""What an extension is to the application (:doc:`/maintainers/add-an-extension`)."""
+"""The interface between an extension and the application (:doc:`/maintainers/add-an-extension`)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ Routes = Mapping[str, dict[str, Actions]]
 
 
 class Chore(NamedTuple):
-    """Work that requests take along after their answers (:mod:`placement.web.after_answer`)."""
+    """Work that requests do after their answers (:mod:`placement.web.after_answer`)."""
 
     is_due: Callable[[], bool]
     go_on: Callable[[], object]
@@ -42,9 +42,9 @@ class Service:
     _begun: dict[str, Any] = field(default_factory=dict)
 
     def begin(self, name: str) -> Any:
-        """Return what an extension has begun for this application; it begins when it is first asked for.
+        """Return the object that an extension began for this application; the first call begins it.
 
-        Extensions that need one another say so by this call.
+        Extensions that need one another call this.
         """
         if name not in self._begun:
             if name not in find_extensions():
@@ -67,7 +67,7 @@ def _check_nothing(_conf: cfg.ConfigOpts) -> None:
 
 
 def _list_no_chores(_conf: cfg.ConfigOpts, _database: Database) -> Iterable[Chore]:
-    """Do nothing after answers."""
+    """List no work after answers."""
     return ()
 
 
@@ -75,13 +75,13 @@ def _list_no_chores(_conf: cfg.ConfigOpts, _database: Database) -> Iterable[Chor
 class Extension:
     """The value ``EXTENSION`` in ``extension.py`` of a package of :mod:`placement.extensions`.
 
-    :param routes: its part of the URL page.
-    :param writes: requests to its routes that are no GET write allocations: metrics show them from the start.
-    :param is_on: whether the routes are served, and the extension begins.
-    :param check_options: reads the options that a start reads, and raises what a start would; ``config
+    :param routes: the extension's part of the URL page.
+    :param writes: requests other than GET write allocations; metrics show them from the start.
+    :param is_on: whether the routes are served and the extension begins.
+    :param check_options: reads the options that a start reads, and raises the errors of a start; ``config
         check`` calls it.
-    :param begin: makes once for each application what handlers find as ``request.begun[name]``.
-    :param list_chores: the work after answers; asked whether or not the extension is on.
+    :param begin: makes, once for each application, the object that handlers find as ``request.begun[name]``.
+    :param list_chores: lists the work after answers; called even if the extension is off.
     """
 
     routes: Routes

@@ -1,6 +1,6 @@
 """One method per request that the client sends, all at microversion 1.30 (specification 05 sections C1, C4).
 
-Failures are told apart by status and ``errors[0].code``, never by message text.
+The client distinguishes failures by status and ``errors[0].code``, never by message text.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from placement.client.pool import asking_threads
 from placement.client.provider_tree import SHARING_TRAIT, InventoryByClass
 from placement.client.sending import require_names, send_request
 
-# The lowest version that has the reshaper, and it has everything else used here. From 1.38 a
-# consumer type must be sent, but `unknown`, which GET shows, cannot be written (C1).
+# 1.30 is the lowest version with the reshaper and with everything else used here. From 1.38 a consumer type
+# must be sent, but GET shows `unknown`, which cannot be written (C1).
 MICROVERSION = "1.30"
 
 CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -61,14 +61,14 @@ class RequestProblem(NamedTuple):
         return f"HTTP {self.status}{code}: {self.sentence}"
 
     def as_failure(self, kind: type[_Failure], **subject: Any) -> _Failure:
-        """Make an exception of the client from it."""
+        """Make an exception of the client from the problem."""
         return kind(self.words, request_id=self.request_id, status=self.status, **subject)
 
 
 class WholeTree(NamedTuple):
     """A tree of providers in one snapshot, parents first; without providers if the tree does not exist.
 
-    ``unchanged``: the tree still has the tag that was sent, and ``providers`` is empty.
+    ``unchanged`` is true if the tree still has the tag that was sent; then ``providers`` is empty.
     """
 
     tag: str
@@ -84,7 +84,7 @@ class Aspect(NamedTuple):
 
 
 def problem_of(response: Any) -> RequestProblem:
-    """Read the error document; the page of a proxy is quoted as it is."""
+    """Return the problem that an error document describes; the page of a proxy is quoted as it is."""
     request_id = response.headers.get("x-openstack-request-id")
     try:
         error = response.json()["errors"][0]
@@ -100,7 +100,8 @@ def read_document(
 ) -> dict[str, Any]:
     """Return the document of an answer, whatever its status.
 
-    :raises failed: it is not an object with these members: half an answer, or the page of a proxy
+    :raises failed: the document is not an object with these members, such as half an answer or the page of a
+        proxy
     """
     try:
         document = dict(response.json())
@@ -128,7 +129,7 @@ def _require_json(body: Any, url: str) -> Any:
 
 
 class PlacementAPI:
-    """The Placement service behind a keystoneauth1 adapter, or anything that acts like one.
+    """The Placement service behind a keystoneauth1 adapter, or behind an object that acts like one.
 
     :param unanswered: the error to raise if the service does not answer.
     """
@@ -142,11 +143,11 @@ class PlacementAPI:
         self._adapter = adapter
         self._unanswered = unanswered
         self._at_once = at_once
-        # The value is None until it is known.
+        # None means that the client does not know yet.
         self._has_trees: bool | None = None
 
     def send(self, method: str, url: str, context: Any, body: Any = None, **headers: str) -> Any:
-        """Send one request and return the response, whatever its status; without one raise ``unanswered``.
+        """Send one request and return the response, whatever its status, or raise ``unanswered``.
 
         :raises EmptyName: a name in the URL is empty
         """
@@ -198,8 +199,8 @@ class PlacementAPI:
         if response.status_code == 304:
             return WholeTree(tag, [], unchanged=True)
         if response.status_code == 404:
-            # Either the tree does not exist or the service has no such request; it is the tree, if the
-            # request was answered before.
+            # The 404 means that the tree or the request does not exist. If the service has answered this
+            # request before, the tree does not exist.
             return WholeTree("", []) if self._has_trees else None
         if response.status_code in NOT_OFFERED:
             self._has_trees = False
@@ -210,7 +211,7 @@ class PlacementAPI:
         return found
 
     def lacks_trees(self) -> None:
-        """Note that the service has the tree, but not the request for whole trees."""
+        """Note that the service does not have the request for whole trees, although it has the tree."""
         if self._has_trees is None:
             self._has_trees = False
 
@@ -221,7 +222,7 @@ class PlacementAPI:
     def provider_named(self, context: Any, name: str) -> dict[str, Any] | None:
         """Return the provider of this name, None if no provider has it.
 
-        :raises ResourceProviderRetrievalFailed: there are several, as where something between drops the query
+        :raises ResourceProviderRetrievalFailed: several came back; a proxy that drops the query causes that
         """
         url = f"/resource_providers?name={quote(name, safe='')}"
         found = self._read_providers(context, url, "")
@@ -304,7 +305,7 @@ class PlacementAPI:
     def put_traits(
         self, context: Any, uuid: str, traits: Iterable[str], generation: int | None
     ) -> Aspect:
-        """Replace a provider's traits, with PUT for an empty list too, since it returns the generation."""
+        """Replace a provider's traits, with PUT for an empty list too, since PUT returns the generation."""
         return self._put_aspect(context, uuid, "traits", sorted(traits), generation)
 
     def put_aggregates(
@@ -324,7 +325,7 @@ class PlacementAPI:
                 raise problem.as_failure(exc.InvalidResourceClass, name=name)
 
     def known_traits(self, context: Any, names: Iterable[str]) -> set[str]:
-        """Tell which of the traits exist."""
+        """Return those traits that exist."""
         known: set[str] = set()
         for some in parts(set(names), TRAITS_PER_REQUEST):
             listed = ",".join(some)
@@ -383,10 +384,10 @@ class PlacementAPI:
     def reshape(
         self, context: Any, body: Mapping[str, Any], seen: str = ""
     ) -> RequestProblem | None:
-        """Send a reshape; None if it was done.
+        """Send a reshape; return None on success, otherwise the problem.
 
-        :param seen: tag of the inventories that it was made from. A service that knows the header
-            accepts generations that claims have moved since; others answer with a conflict.
+        :param seen: the tag of the inventories from which the reshape was made. A service that knows the
+            header accepts generations that claims have moved since; others answer with a conflict.
         """
         headers = {"Placement-Seen-Inventories": seen} if seen else {}
         body = _require_json(body, "/reshaper")
@@ -441,7 +442,7 @@ class PlacementAPI:
         failed: type[exc.PlacementClientError],
         **attributes: Any,
     ) -> _T:
-        """Read a 200 answer, or raise ``failed``."""
+        """Return the document of a 200 answer; raise ``failed`` for any other."""
         problem = problem_of(response) if response.status_code != 200 else None
         if problem is None:
             try:

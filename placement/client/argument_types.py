@@ -17,7 +17,7 @@ LARGEST = 1e9
 def non_empty(text: str) -> str:
     """Return a name, uuid, query, path or time as it was given, unless there is nothing in it.
 
-    A variable of a shell that is not set would else select the first of all, or lift a filter.
+    Otherwise an unset shell variable would select the first of all objects, or lift a filter.
     """
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be empty")
@@ -25,7 +25,7 @@ def non_empty(text: str) -> str:
 
 
 def trait_names(text: str) -> list[str]:
-    """Return the names of traits that commas separate; an empty text has none."""
+    """Return the names of traits that commas separate; an empty text gives an empty list."""
     names = text.split(",") if text else []
     for each in names:
         if not _TRAIT.fullmatch(each):
@@ -36,11 +36,11 @@ def trait_names(text: str) -> list[str]:
 
 
 def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
-    """Return the type of a whole number from ``lowest`` to ``highest``; None is no upper bound."""
+    """Return the type of a whole number from ``lowest`` to ``highest``; None means no upper bound."""
     bounds = f"must be at least {lowest}" if highest is None else f"must be from {lowest} to {highest}"
 
     def parse(text: str) -> int:
-        # int() alone also takes underscores, spaces and digits of other scripts.
+        # The pattern refuses underscores, spaces and digits of other scripts, which int() would accept.
         if not (text.isascii() and text.isdecimal() and len(text) < 20):
             raise argparse.ArgumentTypeError(bounds)
         given = int(text)
@@ -56,18 +56,18 @@ def number(
 ) -> Callable[[str], float]:
     """Return the type of a number from ``lowest`` to ``highest``, such as a time in seconds.
 
-    :param is_above: ``lowest`` itself is refused too.
+    :param is_above: refuse ``lowest`` itself too.
     """
     start = f"above {lowest:g} and at most" if is_above else f"from {lowest:g} to"
     bounds = f"must be a number {start} {highest:.15g}"
 
     def parse(text: str) -> float:
         try:
-            # float() alone also takes underscores.
+            # The pattern refuses underscores, which float() would accept.
             given = math.nan if "_" in text else float(text)
         except ValueError:
             given = math.nan
-        # NaN compares as false.
+        # Every comparison with NaN is false.
         if not lowest <= given <= highest or (is_above and given == lowest):
             raise argparse.ArgumentTypeError(bounds)
         return given

@@ -37,13 +37,14 @@ class ProviderCache:
         self._max_uuids_per_request = max_uuids_per_request
         self._clock = clock
         self._refreshed: dict[str, float] = {}
-        # Sharing providers kept as roots whose own tree has not been read.
+        # Roots of sharing providers whose own tree has not been read.
         self._lone: set[str] = set()
         # The tags of whole trees, by root.
         self._tags: dict[str, str] = {}
-        # Created for a reshape that has not succeeded yet, parents first.
+        # Providers created for a reshape that has not succeeded yet, parents first.
         self.created: dict[str, None] = {}
-        # Attempts of the reshape under way that ended in a conflict, and what was closed after them.
+        # The number of attempts of this reshape that ended in a conflict, and the inventories closed after
+        # them.
         self.lost_attempts = 0
         self.closed = ClosedInventories(api)
 
@@ -54,7 +55,7 @@ class ProviderCache:
         return uuid in self._refreshed
 
     def is_fresh(self, uuid: str) -> bool:
-        """Return whether the last refresh is recent enough, which it always is with 0 seconds."""
+        """Return whether the last refresh is recent enough, always true if refreshing is off (0 seconds)."""
         if uuid not in self._refreshed:
             return False
         age_s = self._clock() - self._refreshed[uuid]
@@ -75,7 +76,7 @@ class ProviderCache:
         """Forget a provider with its descendants, if it is cached."""
         if not self.tree.exists(name_or_uuid):
             return
-        # With the tag the service would answer 304, and the forgotten data would never return.
+        # With the old tag the service would answer 304, and the forgotten data would never be read again.
         self._tags.pop(self.root_of(name_or_uuid), None)
         for uuid in self.tree.get_provider_uuids(name_or_uuid):
             self._refreshed.pop(uuid, None)
@@ -94,8 +95,8 @@ class ProviderCache:
     def hand_out(self, uuids_wanted: Iterable[str]) -> ProviderTree:
         """Copy the trees around providers, and the providers that share with them as lone roots.
 
-        The copy remembers what was in it, so that a flush knows what was removed from it (C6). Closed
-        inventories are in it as they were: a driver may copy ``reserved``.
+        The copy records its providers, so that a flush knows which were removed (C6). Closed inventories
+        appear with their original records, since a driver may copy ``reserved``.
         """
         chosen = list(uuids_wanted)
         aggregates = set().union(*(self.tree.aggregates_of_tree(uuid) for uuid in chosen))
@@ -114,14 +115,15 @@ class ProviderCache:
         if uuid in self._lone or not self.is_fresh(uuid):
             return self.read_tree(context, uuid)
         stale = [one for one in self.tree.get_provider_uuids(uuid) if not self.is_fresh(one)]
-        # The tree was read whole: reading it again is one request, against three for each stale member.
+        # For a tree that was read whole, reading it again is one request; refreshing members is three
+        # requests each.
         if stale and self.root_of(uuid) in self._tags:
             return self.read_tree(context, uuid)
         try:
             if stale:
                 self._refresh_all(context, stale)
         except exc.PlacementClientError:
-            # If one of them no longer exists, the picture of the whole tree is wrong.
+            # If a member no longer exists, the cached tree as a whole is wrong.
             return self.read_tree(context, uuid)
         return True
 
@@ -149,7 +151,7 @@ class ProviderCache:
 
     def take(self, whole: WholeTree) -> None:
         """Replace a tree by the snapshot of it."""
-        # Members may be cached as lone roots that share, or in a tree that they have left since.
+        # A member may be cached as a lone sharing root, or in a tree that it has left.
         for one in whole.providers:
             self.drop_tree(one["uuid"])
         self._populate(whole.providers)
@@ -165,7 +167,7 @@ class ProviderCache:
         if not shown:
             self.drop(uuid)
             return False
-        # The tree is there: the 404 was for the request, which is not sent again.
+        # The tree exists, so the 404 means that the service does not have the request; do not send it again.
         self.api.lacks_trees()
         self.drop_tree(uuid)
         self._populate(shown)
@@ -173,7 +175,7 @@ class ProviderCache:
         return True
 
     def create(self, context: Any, uuid: str, name: str, parent_uuid: str | None) -> bool:
-        """Create a provider in the service; False if another client has, whose provider is used.
+        """Create a provider in the service; return False if another client did, and use that provider.
 
         A new provider has nothing to refresh and counts as just refreshed.
         """
@@ -189,23 +191,24 @@ class ProviderCache:
         return shown is not None
 
     def take_back(self, context: Any) -> None:
-        """Undo what was prepared for a reshape that is given up, as well as that goes.
+        """Undo the preparations of a reshape that is given up, as far as possible.
 
-        Providers created for it are deleted unless they are in use by now, closed inventories opened.
+        Providers created for it are deleted unless they are in use by now, and closed inventories are opened.
         """
         self.closed.open(context)
         for uuid in reversed(self.created):
-            # The failure that led here is the one to raise; what stays is empty, and found next time.
+            # The caller raises the failure that led here. A provider that cannot be deleted is empty, and the
+            # next attempt finds it.
             with contextlib.suppress(Exception):
                 shown = self.api.provider(context, uuid)
-                # Whatever another client has put there has moved the generation.
+                # If another client has written to this provider, its generation has moved.
                 if shown and shown["generation"] == 0:
                     self.api.delete_provider(context, uuid)
                     self.drop(uuid)
         self.finish_reshape()
 
     def finish_reshape(self) -> None:
-        """Forget what was prepared for a reshape: it went through, or was given up."""
+        """Forget the preparations of a reshape that succeeded or was given up."""
         self.created.clear()
         self.closed.forget()
         self.lost_attempts = 0
@@ -218,7 +221,7 @@ class ProviderCache:
         wanted = list(uuids)
         found: dict[str, Aspect] = {}
         for root in dict.fromkeys(self.root_of(uuid) for uuid in wanted):
-            # The tree of a lone root may be another agent's, and large: only the root is read.
+            # The tree of a lone root may belong to another agent and be large, so only the root is read.
             whole = None if root in self._lone else self.api.whole_tree(context, root)
             for one in whole.providers if whole else ():
                 found[one["uuid"]] = Aspect(one["inventories"], one["generation"])
@@ -305,8 +308,8 @@ class ProviderCache:
         for one in shown:
             uuid = one["uuid"]
             if not self.tree.exists(uuid):
-                # The provider is cached as a root, whatever it is in the service: its parent is not cached,
-                # and a tree takes no orphan.
+                # The provider is cached as a root even if it has a parent in the service: the parent is not
+                # cached, and a tree cannot contain an orphan.
                 self._populate([{**one, "parent_provider_uuid": None}])
                 self._lone.add(uuid)
             if not self.is_fresh(uuid):

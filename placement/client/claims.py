@@ -38,7 +38,7 @@ OUTCOME_UNKNOWN = "outcome_unknown"
 class ClaimFailed(exc.PlacementClientError):
     """The request failed: nothing was claimed, confirmed, released or read.
 
-    If there was no whole answer, that is not known: ``status`` is None or 200. Read the consumers.
+    Without a complete answer (``status`` is None or 200) the outcome is unknown: read the consumers.
     """
 
     summary = "Claim failed"
@@ -47,9 +47,9 @@ class ClaimFailed(exc.PlacementClientError):
 class NoCandidate(ClaimFailed):
     """The claims do not fit, and nothing was written.
 
-    ``number``: of the claim that could not be placed, from 0; ``exact``: it is certain that no assignment
-    exists; ``groups``: whose rules kept it out of trees; ``explanation``: the document of ``/-/explain``;
-    ``alternatives``: those of its other queries.
+    ``number``: the claim that could not be placed, counted from 0; ``exact``: it is certain that no
+    assignment exists; ``groups``: the groups whose rules excluded trees; ``explanation``: the document of
+    ``/-/explain``; ``alternatives``: the documents of its other queries.
     """
 
     summary = "No place for consumer"
@@ -64,19 +64,19 @@ class NoCandidate(ClaimFailed):
 
 
 class GroupRuleDiffers(ClaimFailed):
-    """A group has another rule than the one given."""
+    """The rule of an existing group differs from the one given."""
 
     summary = "Group has another rule"
 
 
 class HoldExpired(ClaimFailed):
-    """A consumer is not held any more."""
+    """The hold of a consumer has expired."""
 
     summary = "Consumer is not held"
 
 
 class ConsumerConflict(exc.PlacementAPIConflict):
-    """A consumer is not of the generation sent."""
+    """The generation of a consumer differs from the one sent."""
 
     summary = "Another client changed the consumer"
     hint = "Read the consumer again and repeat the claim."
@@ -94,10 +94,10 @@ FAILURES: Mapping[str, type[exc.PlacementClientError]] = {
 class NewClaim:
     """One consumer with the request for it.
 
-    :param query: a query string as of ``GET /allocation_candidates``, without ``limit``; several in the order
-        in which they are liked: it gets what the first of them asks for that can be granted.
-    :param consumer_generation: the one that was read; None for a new consumer.
-    :param groups: that it is to be a member of.
+    :param query: a query string of ``GET /allocation_candidates``, without ``limit``; or several, best first:
+        the first that can be granted decides.
+    :param consumer_generation: the generation that was read; None for a new consumer.
+    :param groups: the groups that the consumer joins.
     """
 
     consumer_uuid: str
@@ -111,7 +111,7 @@ class NewClaim:
 
 @dataclass(frozen=True)
 class Placed:
-    """The claims that were granted, in the order asked, and until when they are held.
+    """The granted claims in the order of the request, and the time until which they are held.
 
     A claim that named several queries has ``chosen``, the number of its query from 0. ``expires_at`` is
     ISO 8601 in UTC; None if they are not held. ``exact``: it is certain that no earlier queries could be
@@ -129,9 +129,9 @@ class Placed:
 
 
 class ClaimsClient:
-    """Claims of a service behind a keystoneauth1 adapter, or anything that acts like one.
+    """Claims of a service behind a keystoneauth1 adapter, or behind an object that acts like one.
 
-    :param wait: pauses for some seconds.
+    :param wait: a function that sleeps for a number of seconds.
     """
 
     def __init__(self, adapter: Any, wait: Callable[[float], object] = time.sleep) -> None:
@@ -150,9 +150,9 @@ class ClaimsClient:
         """Let the service choose places for all consumers and claim them, or none.
 
         :param strategy: ``any``, ``spread`` or ``pack``.
-        :param groups: rules by name, of the groups that have no members yet.
-        :param hold_s: for how long the consumers are held; for good if None.
-        :raises NoCandidate: they do not fit
+        :param groups: the rule of each group that does not have members yet, by name.
+        :param hold_s: the duration of the holds; None claims for good.
+        :raises NoCandidate: the claims do not fit
         :raises GroupRuleDiffers: a group has another rule
         :raises ConsumerConflict: a consumer is of another generation
         """
@@ -179,11 +179,11 @@ class ClaimsClient:
         return Placed(answer["claims"], expires_at, answer.get("exact", True))
 
     def confirm(self, generations: Mapping[str, int], context: Any = None) -> dict[str, int]:
-        """End the holds of all consumers, which keep what they have; return the next generations.
+        """Turn the holds of all consumers into lasting claims; return the next generations.
 
-        :param generations: those that :meth:`claim` returned.
-        :raises HoldExpired: one is not held any more; the others stay held
-        :raises ConsumerConflict: one is of another generation
+        :param generations: the generations that :meth:`claim` returned.
+        :raises HoldExpired: one hold has expired; the other holds stay
+        :raises ConsumerConflict: a consumer has another generation
         """
         consumers = [
             {"consumer_uuid": uuid, "consumer_generation": generation}
@@ -194,7 +194,7 @@ class ClaimsClient:
         return Placed(answer["consumers"], None).generations
 
     def release(self, consumer_uuid: str, context: Any = None) -> bool:
-        """Give back what a consumer holds; False if it held nothing."""
+        """Remove what a consumer holds; return False if it held nothing."""
         response = self._api.send("delete", f"/allocations/{quote(consumer_uuid)}", context)
         if response.status_code == 404:
             return False
@@ -202,8 +202,8 @@ class ClaimsClient:
         return True
 
     def group(self, name: str, context: Any = None) -> dict[str, Any] | None:
-        """Return a group with its members; None if it has none."""
-        # Slashes stay as they are: some proxies refuse encoded ones.
+        """Return a group with its members; None if it has no members."""
+        # Slashes stay unencoded: some proxies refuse encoded ones.
         response = self._api.send("get", f"/-/groups/{quote(name)}", context)
         return None if response.status_code == 404 else _read_document(response)
 
@@ -214,7 +214,7 @@ class ClaimsClient:
         context: Any = None,
         page_size: int = PAGE_SIZE,
     ) -> Iterator[dict[str, Any]]:
-        """Yield who is held until when, page by page.
+        """Yield each held consumer with the end of its hold, page by page.
 
         :param project_id: only its consumers.
         :param group: only its members.
@@ -230,7 +230,7 @@ class ClaimsClient:
 
 
 def wrote_nothing(response: Any) -> bool:
-    """Return whether this is a 503 of the service, not of a proxy, after which a claim may be sent again."""
+    """Return whether the service itself answered 503, so that the claim can be sent again."""
     reason = problem_of(response).reason if response.status_code == 503 else ""
     return bool(reason) and reason != OUTCOME_UNKNOWN
 

@@ -22,10 +22,9 @@ WRITES_AT_MOST = 20
 
 
 class ClosedInventories:
-    """The inventories that were closed, with the records as they were.
+    """The closed inventories, with their original records.
 
-    Only a record that is still exactly as it was closed is taken for closed: what another client has written
-    since is left alone.
+    A record that another client has changed since is no longer treated as closed, and is left alone.
     """
 
     def __init__(self, api: PlacementAPI) -> None:
@@ -56,9 +55,9 @@ class ClosedInventories:
     def close(self, context: Any, uuid: str, records: InventoryByClass) -> None:
         """Close some records of a provider, except those that have changed meanwhile.
 
-        Best effort: what stays open is tried again after the next lost attempt.
+        A record that stays open is tried again after the next lost attempt.
         """
-        # The originals are stored before the write, whose answer may be lost.
+        # The originals are stored before the write: the answer to the write may be lost.
         originals = self._originals.setdefault(uuid, {})
         originals |= {
             name: record
@@ -79,7 +78,7 @@ class ClosedInventories:
             LOG.warning("%s of provider %s could not be closed: %s", [*records], uuid, error)
 
     def open(self, context: Any) -> None:
-        """Open everything again, as well as that goes, and forget it."""
+        """Restore every closed inventory, as far as possible, and forget it."""
         for uuid, originals in self._originals.items():
             try:
                 self._rewrite(context, uuid, partial(self.replace_closed, uuid))

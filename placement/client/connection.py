@@ -25,7 +25,7 @@ def without_password(text: str) -> str:
 
 
 class NoCloud(Exception):
-    """A cloud of clouds.yaml was named, and cannot be used."""
+    """The named cloud of clouds.yaml cannot be used."""
 
 
 def take_identity(
@@ -37,10 +37,10 @@ def take_identity(
 ) -> tuple[argparse.Namespace, list[str]]:
     """Read the options for session, adapter and authentication, as every OpenStack client has them.
 
-    Some forty, so that the help of a command shows one instead, ``--help-identity``, which lists them here.
+    These are about forty, so the help of a command shows only ``--help-identity``, which lists them.
 
     :param timeout_s: the default of ``--timeout``.
-    :return: their values, and the other words.
+    :return: the values of these options, and the remaining words.
     """
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -63,7 +63,7 @@ def take_identity(
 
 
 def _bound_timeout(parser: argparse.ArgumentParser) -> None:
-    """Refuse a ``--timeout`` that is no time: keystoneauth takes 0 for none, and would wait for ever."""
+    """Refuse a ``--timeout`` that is not positive: keystoneauth reads 0 as no limit."""
     for action in parser._actions:
         if action.dest == "timeout":
             action.type = number(lowest=0.001)
@@ -83,7 +83,7 @@ def mention_identity(parser: argparse.ArgumentParser) -> None:
 def adapter_of(arguments: argparse.Namespace, endpoint: str | None = None) -> Any:
     """Return the adapter that the arguments describe.
 
-    :param endpoint: where the service is, if the arguments do not say so.
+    :param endpoint: the URL of the service, if the arguments do not give it.
     """
     auth = loading.load_auth_from_argparse_arguments(arguments)
     session = loading.load_session_from_argparse_arguments(arguments, auth=auth)
@@ -104,9 +104,9 @@ def of_environment(service_type: str) -> Any:
 
 
 def of_cloud(name: str, service_type: str = "placement", timeout_s: float = TIMEOUT_S) -> Any:
-    """Return the proxy of a service in a cloud of clouds.yaml, which is an adapter too.
+    """Return the openstacksdk proxy of a service, which is an adapter too, for a cloud of clouds.yaml.
 
-    :param timeout_s: how long to wait for an answer, if the cloud has no ``api_timeout``.
+    :param timeout_s: how long to wait for an answer, if the cloud does not set ``api_timeout``.
     :raises NoCloud: openstacksdk is not installed, or does not know the cloud.
     """
     try:
@@ -117,7 +117,7 @@ def of_cloud(name: str, service_type: str = "placement", timeout_s: float = TIME
         ) from error
     try:
         cloud = openstack.connect(cloud=name)
-        # The timeout is set before the proxy is made, which may already ask for a token.
+        # The timeout must be set before the proxy is made, which can already ask for a token.
         if cloud.session.timeout is None:
             cloud.session.timeout = timeout_s
         return getattr(cloud, service_type)

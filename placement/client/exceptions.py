@@ -1,10 +1,10 @@
 """The exceptions of the client (specification 05 section C2).
 
-Where one stands for an error that the service declares, and means the same, it has the name of that error:
-``InventoryInUse`` here, ``ConsumerConflict`` in ``claims.py``. The client imports nothing of the service.
+An exception that stands for an error declared by the service, and means the same, has that error's name:
+``InventoryInUse`` here, ``ConsumerConflict`` in ``claims.py``. The client does not import the service.
 
 A request that was not answered (no connection, a timeout, no token, no endpoint) is :class:`NotAnswered`, or
-what the class that sends it says; the exception of keystoneauth1 is its ``__cause__``.
+the class of error that the sender declares; the exception of keystoneauth1 is its ``__cause__``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 class PlacementClientError(Exception):
     """Base of every failure and signal of this library.
 
-    ``error`` is text for people; ``request_id`` names the request in the log of the service. ``uuid``
-    and ``generation`` (of a provider), ``name``, ``consumer_uuid`` and ``url`` describe the subject, as
-    far as it is known; ``status`` is the status of the answer, if there was an answer.
+    ``error`` is text for people; ``request_id`` names the request in the log of the service. ``uuid`` and
+    ``generation`` (of a provider), ``name``, ``consumer_uuid`` and ``url`` describe the subject of the error,
+    as far as it is known; ``status`` is the status of the answer, if there was an answer.
     """
 
     summary = "Placement client error"
@@ -44,7 +44,7 @@ class PlacementClientError(Exception):
         self.status = status
 
     def _name_subject(self) -> str:
-        """Return the name of what failed, to follow the summary."""
+        """Return the words that name the failed object, to follow the summary."""
         if self.name and self.uuid:
             return f" {self.name} ({self.uuid})"
         return f" {self.consumer_uuid or self.name or self.uuid}".rstrip()
@@ -71,9 +71,9 @@ class EmptyName(PlacementClientError):
 
 
 class ReshapeNeeded(PlacementClientError):
-    """A driver has to move inventory, and must be called again with allocations.
+    """A driver has to move inventory and must be called again with allocations.
 
-    A signal, not a failure.
+    This is a signal, not a failure.
     """
 
     summary = "Inventory in use has to move to another provider or resource class"
@@ -94,7 +94,7 @@ class ReshapeFailed(PlacementClientError):
 
 
 class PlacementAPIConflict(PlacementClientError):
-    """Another client wrote meanwhile: the view is stale, read again and start over."""
+    """Another client wrote meanwhile. The picture is stale: read again and start over."""
 
     summary = "The view of the service is stale"
     hint = "Read the provider tree again and repeat the change."

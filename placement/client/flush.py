@@ -1,7 +1,7 @@
 """Writing an edited provider tree to the service, with or without a reshape (specification 05 section C6).
 
-Create top-down, reshape, delete bottom-up, then fill in: a child needs its parent, a reshape needs its
-providers, and a provider can be deleted once nothing is left on it.
+The steps are: create top-down, reshape, delete bottom-up, then fill in. A child needs its parent, a reshape
+needs its providers, and only an empty provider can be deleted.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ AFTER_RESHAPE = (
 )
 """The hint of a failure after the reshape."""
 
-# The keys of a record at 1.30; an adapter of a later version may have read more.
+# The keys of a record at 1.30; an adapter of a later version can have read more keys.
 _RECORD_KEYS = ("project_id", "user_id", "consumer_generation")
 
 
 class TreeFlush:
-    """One call of ``update_from_provider_tree``: compares with the cache and writes.
+    """One call of ``update_from_provider_tree``, which compares the tree with the cache and writes.
 
     The sets of old and new providers are taken at the start, since the writes change the cache.
     """
@@ -65,16 +65,16 @@ class TreeFlush:
         self._new_tree = new_tree
         self._allocations = allocations
         origin = new_tree.origin
-        # Only providers that were handed out with this tree can have been removed from it: a provider that
-        # the cache has learned of since is not deleted.
+        # Only a provider that was handed out with this tree can have been removed from it. A provider that
+        # the cache learned of later is not deleted.
         self._own = origin is not None and origin.client == cache.owner
         self._old = dict(origin.places) if origin and self._own else cache.tree.places()
         uuids = new_tree.get_provider_uuids()
         self._new: dict[str, ProviderData] = {uuid: new_tree.data(uuid) for uuid in uuids}
 
     def run(self) -> None:
-        """Carry out the four steps; the next call does what a failure leaves undone."""
-        # All of them before the first write: a tree that no request can express changes nothing.
+        """Carry out the four steps; after a failure the next call does the rest."""
+        # All checks precede the first write: a tree that no request can express changes nothing.
         for wanted in self._new.values():
             self._check_sane(wanted)
             self._check_place(wanted, self._old.get(wanted.uuid))
@@ -98,7 +98,8 @@ class TreeFlush:
     def _finish(self) -> None:
         for uuid in self._list_removed():
             self._delete(uuid)
-        # Deepest first: a failure drops the tree from the cache, and what is below is done by then.
+        # Providers are filled in deepest first: a failure drops the tree from the cache, and everything below
+        # is done by then.
         for wanted in reversed(self._new.values()):
             self._fill(wanted)
         self._remember(self._new_tree.places())
@@ -107,7 +108,7 @@ class TreeFlush:
 
     @staticmethod
     def _check_sane(wanted: ProviderData) -> None:
-        """Refuse values of a driver that no request can express."""
+        """Refuse a driver's values if no request can express them."""
         texts = [wanted.uuid, wanted.name, *wanted.traits, *wanted.aggregates]
         records = [*wanted.inventory.values()]
         sane = all(isinstance(text, str) for text in [*texts, *wanted.inventory])
@@ -132,7 +133,7 @@ class TreeFlush:
             )
 
     def _read_dropped(self) -> None:
-        """Read the providers that the cache lacks: new ones, and those dropped after a failure (K3)."""
+        """Read the providers that the cache lacks: new ones, and ones dropped after a failure (K3)."""
         for uuid in {**self._new, **self._old}:
             if not self._cache.knows(uuid):
                 with self._syncing(uuid):
@@ -152,7 +153,7 @@ class TreeFlush:
                 )
             if made and self._allocations is not None:
                 self._cache.created[wanted.uuid] = None
-            # Another client may have created it meanwhile, under another parent.
+            # Another client may have created the provider meanwhile, under another parent.
             self._check_place(wanted, self._cache.tree.places().get(wanted.uuid))
         # The provider counts as handed out from now on: if a later step fails and the provider is removed
         # from the tree, the next call deletes it.
@@ -174,14 +175,14 @@ class TreeFlush:
         if problem is None:
             self._cache.finish_reshape()
         elif _is_conflict(problem) or (problem.status == 409 and self._has_moved(body)):
-            # Any other 409, such as a class in use, may come of a claim that this attempt has not read.
+            # Any other 409, such as a class in use, may be due to a claim that this attempt has not read.
             if self._keeps_created:
-                # The flow is repeated at once, and would create the same providers again.
+                # The flow is repeated at once, and would only create the same providers again.
                 self._count_lost_attempt(body)
             else:
                 self._cache.take_back(self._context)
-            # The code does not say which provider or consumer has changed: nothing in the cache can be relied
-            # on.
+            # The code does not say which provider or consumer has changed, so nothing in the cache is
+            # reliable.
             self._cache.clear()
             raise problem.as_failure(exc.ReshapeConflict)
         else:
@@ -190,7 +191,7 @@ class TreeFlush:
             raise problem.as_failure(exc.ReshapeFailed)
 
     def _count_lost_attempt(self, body: Mapping[str, Any]) -> None:
-        """Count a lost attempt; after some, close what moves, so that the next one meets no new claims."""
+        """Count a lost attempt; after some, close the moving inventories to new claims."""
         self._cache.lost_attempts += 1
         if self._cache.lost_attempts < LOST_BEFORE_CLOSING:
             return
@@ -210,17 +211,17 @@ class TreeFlush:
         seen = ""
         if self._leaves_records(body):
             stored = {uuid: self._cache.tree.data(uuid).inventory for uuid in body["inventories"]}
-            # Byte for byte as the service writes what it stores (specification 05 section A8).
+            # The list is compared byte for byte with what the service stores (specification 05 section A8).
             text = json.dumps(stored, sort_keys=True, separators=(",", ":"))
             seen = blake2b(text.encode(), digest_size=16).hexdigest()
         with self._reshaping():
             return self._cache.api.reshape(self._context, body, seen)
 
     def _leaves_records(self, body: Mapping[str, Any]) -> bool:
-        """Return whether each class of the listed providers is left as it is, added, removed or closed.
+        """Return whether each class of the listed providers is unchanged, added, removed or closed.
 
-        Then unread allocations cannot break: their inventory stays, or the service refuses to remove
-        it, or there is none, since it was closed before the allocations were read.
+        Then the reshape cannot damage allocations that were not read: their inventory stays, or the service
+        refuses to remove it, or they cannot exist, since it was closed before the allocations were read.
         """
         for uuid, entry in body["inventories"].items():
             stored, wanted = self._cache.tree.data(uuid).inventory, entry["inventories"]
@@ -241,7 +242,7 @@ class TreeFlush:
                 return None
 
     def _has_moved(self, body: Mapping[str, Any]) -> bool:
-        """Return whether the picture is old, so that unread changes may have caused a refusal."""
+        """Return whether the cached tree is outdated, so that unread changes may have caused a refusal."""
         now = self._read_inventories_now(body)
         return now is None or any(
             now[uuid].generation != self._cache.tree.data(uuid).generation
@@ -250,23 +251,24 @@ class TreeFlush:
 
     @contextlib.contextmanager
     def _reshaping(self) -> Iterator[None]:
-        """Turn every failure into one of the reshape (specification 05 section C6)."""
+        """Turn every failure inside into a failure of the reshape (specification 05 section C6)."""
         try:
             yield
         except Exception as error:
             is_known = isinstance(error, exc.PlacementClientError)
-            # Without an answer the request may have been carried out.
+            # If there was no answer, the request may have been carried out.
             if is_known and not isinstance(error, exc.NotAnswered):
                 self._cache.take_back(self._context)
             self._drop_involved()
             raise exc.ReshapeFailed(str(error) or repr(error)) from error
 
     def _follow(self, body: Mapping[str, Any], problem: RequestProblem) -> bool:
-        """Write the newest generations into the body, if only allocations have moved them.
+        """Write the newest generations into the body if only allocations have moved them.
 
-        A claim need not restart the reshape while the inventories are those that the tree was made from.
+        A claim does not restart the reshape as long as the inventories are unchanged.
         """
-        # A consumer that moved has other allocations than the body says: no generation mends that.
+        # The body is outdated for a consumer that changed: it names old allocations, and a new generation
+        # would hide that.
         if problem.reason == CONSUMER_MOVED or not self._leaves_records(body):
             return False
         now = self._read_inventories_now(body)
@@ -279,23 +281,23 @@ class TreeFlush:
         return True
 
     def _make_body(self, allocations: Allocations) -> dict[str, Any]:
-        """Make the request, which also empties the providers to be removed.
+        """Make the body, which also empties the providers to be removed.
 
-        So they cannot be allocated between the reshape and their deletion.
+        Emptied providers cannot be allocated between the reshape and their deletion.
         """
         tree, entries = self._cache.tree, {}
         for uuid, wanted in self._new.items():
-            # An unchanged inventory is sent as it is stored, or fields that the driver does not
-            # mention would fall back to their defaults.
+            # An unchanged inventory is sent as stored; otherwise fields that the driver does not mention
+            # would return to their defaults.
             changed = tree.has_inventory_changed(uuid, wanted.inventory)
             inventory = wanted.inventory if changed else tree.data(uuid).inventory
             entries[uuid] = self._make_entry(uuid, inventory)
         entries.update((uuid, self._make_entry(uuid, {})) for uuid in self._list_removed())
-        # Claims step the generations of sharing providers all the time: to list one that does
-        # not change would only invite conflicts.
+        # Claims move the generations of sharing providers all the time: listing an unchanged one would only
+        # cause conflicts.
         listed = {uuid: entry for uuid, entry in entries.items() if not self._may_skip(uuid)}
         if not listed:
-            # The schema asks for one provider, also where only consumers move.
+            # The schema requires one provider, even if only consumers move.
             listed = dict([*entries.items()][:1])
         records = {consumer: _reduce_record(record) for consumer, record in allocations.items()}
         return {"inventories": listed, "allocations": records}
@@ -313,7 +315,7 @@ class TreeFlush:
         return not self._lists_unchanged or tree.has_traits(uuid, [SHARING_TRAIT])
 
     def _reread(self) -> None:
-        """Read inventories and generations again, since they cannot be computed."""
+        """Read inventories and generations again, since the client cannot compute them."""
         try:
             with self._syncing(next(iter(self._new), "")):
                 now = self._cache.inventories_now(self._context, self._new)
@@ -354,15 +356,15 @@ class TreeFlush:
 
     @contextlib.contextmanager
     def _syncing(self, uuid: str, parent_uuid: str | None = None) -> Iterator[None]:
-        """Turn failures about one provider into failures of the call, and forget its tree (K3)."""
+        """Turn a failure of one provider into a failure of the call, and forget the provider's tree (K3)."""
         try:
             yield
         except exc.PlacementClientError as error:
             self._cache.drop_tree(uuid)
             if parent_uuid is not None:
                 self._cache.drop_tree(parent_uuid)
-            # These errors are raised unchanged: a caller starts over after a conflict, and after nothing
-            # else.
+            # These errors are raised unchanged: a caller starts over after a conflict and after no other
+            # error.
             if isinstance(error, exc.PlacementAPIConflict | exc.InventoryInUse):
                 raise
             raise exc.ResourceProviderSyncFailed(
@@ -380,7 +382,7 @@ def _is_conflict(problem: RequestProblem) -> bool:
 
 def _reduce_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce a consumer's record to what 1.30 accepts; an empty set deletes the consumer."""
-    # A driver takes amounts out of a place and may leave it empty; the schema refuses an empty one.
+    # A driver that takes amounts out of a place can leave it empty; the schema refuses an empty place.
     places = {
         uuid: {"resources": place["resources"]}
         for uuid, place in record["allocations"].items()

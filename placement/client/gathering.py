@@ -1,8 +1,7 @@
 """The allocation records of all consumers of a tree, read again only where they changed.
 
-Specification 05 section C5. Every write of a consumer moves its generation, wherever its allocations
-are, and the lists of a provider's consumers show generations: a record is valid until its generation
-differs.
+Specification 05 section C5. Every write of a consumer moves its generation, wherever its allocations are, and
+the lists of a provider's consumers show generations: so a record stays valid until its generation differs.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # The HTTP libraries take long to import, and commands of the database import this module for their
-    # progress.
+    # The HTTP libraries take long to import, and database commands import this module for its progress
+    # display.
     from placement.client.api import PlacementAPI, WholeTree
 
 LOG = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ def log_progress(what: str, done: int, total: int) -> None:
 
 
 class ConsumerRecords:
-    """The records read so far, of one tree at a time: the next tree replaces them."""
+    """The records read so far of one tree; the next tree replaces them."""
 
     def __init__(self, api: PlacementAPI, progress: ProgressCallback) -> None:
         self._api = api
@@ -43,7 +42,7 @@ class ConsumerRecords:
         self._known: dict[str, tuple[int | None, dict[str, Any]]] = {}
 
     def consumers(self, context: Any, providers: Iterable[str]) -> dict[str, int | None]:
-        """Read the consumers of the providers: UUID to generation. A request per provider."""
+        """Read the consumers of the providers: UUID to generation. This sends one request per provider."""
         lists = self._api.each(
             lambda uuid: self._api.allocations_of_provider(context, uuid), providers
         )
@@ -56,7 +55,7 @@ class ConsumerRecords:
     def in_snapshot(self, context: Any, whole: WholeTree, members: Iterable[str]) -> Records:
         """Return the allocations of each consumer of some members of a tree.
 
-        The tree shows that, except for consumers that also have allocations elsewhere.
+        The snapshot contains them, except for consumers that also have allocations elsewhere.
         """
         wanted = set(members)
         held: dict[str, dict[str, Any]] = {}
@@ -78,10 +77,10 @@ class ConsumerRecords:
         return self.of(context, consumers)
 
     def of(self, context: Any, consumers: Mapping[str, int | None]) -> Records:
-        """Return the allocations of each consumer, on all providers; a request for each that changed.
+        """Return the allocations of each consumer, on all providers; one request per changed consumer.
 
-        Consumers without allocations are left out: their records lack project and generation, and a
-        reshape with them would be rejected.
+        Consumers without allocations are left out: their records lack project and generation, and the service
+        would reject a reshape with them.
         """
         changed = [
             consumer

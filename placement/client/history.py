@@ -1,4 +1,4 @@
-"""The history: who wrote what, and the state before (specification 07 section 11).
+"""The history: who wrote what, and the previous state (specification 07 section 11).
 
 The service must have ``[insight]/enabled`` and ``[insight]/history_days``. ::
 
@@ -17,7 +17,7 @@ PAGE_SIZE = 1000
 
 
 class HistoryNotRead(exc.PlacementClientError):
-    """The service has no history, or could not be asked."""
+    """The service does not record a history, or could not be asked."""
 
     summary = "History not read"
 
@@ -25,7 +25,7 @@ class HistoryNotRead(exc.PlacementClientError):
 class HistoryClient:
     """Reads the history of writes.
 
-    :param adapter: of keystoneauth1, for the service.
+    :param adapter: the keystoneauth1 adapter of the service.
     """
 
     def __init__(self, adapter: Any) -> None:
@@ -43,11 +43,12 @@ class HistoryClient:
         page_size: int = PAGE_SIZE,
         context: Any = None,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the writes that fit all that is given, newest first, page by page.
+        """Yield the writes that match all given arguments, newest first, page by page.
 
-        :param project_id: of the consumer.
-        :param request_id: of the request, or the one that its client gave: that of an action in Nova.
-        :param since: such as ``2026-11-26T15:04:05Z``, inclusive; ``until`` is not.
+        :param project_id: the project of the consumer.
+        :param request_id: the id of the request, or the global id that its client sent, such as the id of an
+            action in Nova.
+        :param since: such as ``2026-11-26T15:04:05Z``, inclusive; ``until`` is exclusive.
         :raises HistoryNotRead:
         """
         wanted = {

@@ -1,4 +1,4 @@
-"""Reshaping while the agents are down: the offline step of an upgrade (specification 05 section C9)."""
+"""The offline step of an upgrade: a reshape while the agents are down (specification 05 section C9)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def migrate_compute_inventory(
     *,
     reshape_timeout_s: float = RESHAPE_TIMEOUT_S,
 ) -> dict[str, str | Exception]:
-    """Reshape the nodes that need it and write nothing for the others.
+    """Reshape the nodes that need a reshape, and do not write to the others.
 
-    Returns for each node ``'absent'`` (unknown to the service), ``'unchanged'``, ``'reshaped'``
-    or the exception that ended it. A second run finds every node unchanged. ValueError for a
-    node that the driver does not have, and for a driver that has none. All nodes of the driver if
-    ``nodenames`` is None.
+    Returns for each node ``'absent'`` (unknown to the service), ``'unchanged'``, ``'reshaped'`` or the
+    exception that ended it. A second run finds every node unchanged. ``nodenames`` of None stands for all
+    nodes of the driver. Raises ValueError for a node that the driver does not have, and for a driver without
+    nodes.
     """
     tracker = ResourceTracker(report_client, driver, reshape_timeout_s=reshape_timeout_s)
     nodes = tracker.available_nodes()
@@ -68,8 +68,8 @@ def _migrate(
             tracker.reshape(context, name, uuid)
         else:
             if reshaping:
-                # The reshape of an earlier attempt went through and a write after it met a
-                # conflict: finish what was begun.
+                # The reshape of an earlier attempt succeeded and a later write met a conflict, so the rest is
+                # done now.
                 client.update_from_provider_tree(context, wanted)
         return RESHAPED if reshaping else UNCHANGED
 

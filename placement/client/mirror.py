@@ -1,4 +1,4 @@
-"""A mirror of all trees of a service, kept up to date by what changes (specification 07 section 10).
+"""A mirror of all trees of a service, kept up to date by reading only changes (specification 07 section 10).
 
 The service must have ``[insight]/enabled``. ::
 
@@ -38,7 +38,7 @@ Tree = Mapping[str, Any]
 
 
 class MirrorFailed(exc.PlacementClientError):
-    """The service could not be asked, or not to the end. The mirror is as it was: update it again."""
+    """The update did not complete. The mirror is unchanged: update it again."""
 
     summary = "Trees could not be followed"
 
@@ -46,8 +46,8 @@ class MirrorFailed(exc.PlacementClientError):
 class MirrorUpdate(NamedTuple):
     """The changes of one update.
 
-    ``roots``: uuids of the roots of the trees that may have changed; those that no longer exist are in the
-    mirror no more. ``whole``: everything was read again. ``complete``: nothing more is known to have changed.
+    ``roots``: uuids of the roots of the trees that may have changed; the mirror no longer has the deleted
+    ones. ``whole``: everything was read again. ``complete``: no further changes are known.
     """
 
     roots: set[str]
@@ -56,12 +56,12 @@ class MirrorUpdate(NamedTuple):
 
 
 class Mirror:
-    """All trees of a service behind a keystoneauth1 adapter, or anything that acts like one.
+    """All trees of a service behind a keystoneauth1 adapter, or behind an object that acts like one.
 
-    ``trees``: by the uuid of their root, as ``GET /-/trees`` shows them.
+    ``trees``: each tree as ``GET /-/trees`` shows it, by the uuid of its root.
 
     :param allocations: keep allocations too.
-    :param wait: pauses for some seconds.
+    :param wait: a function that sleeps for a number of seconds.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Mirror:
         self._query = [("allocations", "true")] if allocations else []
         self._wait = wait
         self._token: str | None = None
-        # The time of the last whole read, by the monotonic clock.
+        # The time of the last whole read, on the monotonic clock.
         self._read_s = -math.inf
 
     def update(self, wait_s: int = 20, context: Any = None) -> MirrorUpdate:
-        """Read what has changed since the last update, everything if that was the first.
+        """Read the changes since the last update; the first update reads everything.
 
-        :param wait_s: if nothing has changed, wait so long for a change, at most 60.
+        :param wait_s: how long to wait for a change if there is none yet, at most 60.
         :raises MirrorFailed:
         """
         if self._token is None:
@@ -98,12 +98,12 @@ class Mirror:
         fresh: dict[str, Tree] = {}
         for some in parts(existing, TREES_AT_ONCE):
             page = self._read_page([("uuid", root) for root in some], context)
-            # A root that is below another root by now is shown as a part of that tree.
+            # If a root has moved below another root, the tree of that root shows it.
             fresh |= {tree["root"]: tree for tree in page["trees"] if tree["root"] in existing}
         for root in roots - fresh.keys():
             self.trees.pop(root, None)
         self.trees |= fresh
-        # Last, so that what could not be read is named again.
+        # The token is stored last, so that the next update names the trees again whose reading failed.
         self._token = answer["next"]
         left_s = wait_s - (time.monotonic() - asked_s)
         if not roots and left_s > 0:
@@ -111,12 +111,13 @@ class Mirror:
         return MirrorUpdate(roots, complete=answer["complete"])
 
     def _read_everything(self, wait_s: float, context: Any) -> MirrorUpdate:
-        """Read all trees, and from where on changes are to be asked for."""
-        # The log may be cut each time, as during a coexistence: then this is done less often than asked for.
+        """Read all trees, and the token from which the next update continues."""
+        # During a coexistence every answer can say that the log was cut. A whole read each time would be too
+        # expensive, so whole reads are spaced.
         pause_s = self._read_s + wait_s - time.monotonic()
         if pause_s > 0:
             self._wait(pause_s)
-        # The token is read before the trees: a change while they are read is named by the next update.
+        # The token is read before the trees, so that the next update names what changes during the reading.
         token = _read_document(self._api.send("get", "/-/changes", context), "next")["next"]
         trees: dict[str, Tree] = {}
         after: str | None = None

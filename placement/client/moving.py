@@ -1,4 +1,4 @@
-"""Plans carried out by something that moves consumers, such as Nova (specification 10 section 7). ::
+"""Plans carried out by a driver that moves consumers, such as Nova (specification 10 section 7). ::
 
 run = PlanRun(PlansClient(adapter), NovaMover(Nova(compute), adapter), ProviderNames(adapter).root_of)
 run.carry_out({"empty": {"trees": [host]}})
@@ -38,10 +38,10 @@ TOLD_TO_STOP = "it was told to stop; run it again to go on"
 
 
 class MoveRefused(exc.PlacementClientError):
-    """A step was not carried out, or not to its end.
+    """A step was not carried out completely.
 
-    ``destination``: the root of the tree that it is about, which another destination may avoid; None if it is
-    not about one.
+    ``destination``: the root of the tree that caused the refusal, so that a new plan can avoid it; None if
+    the destination is not the cause.
     """
 
     summary = "Not moved: consumer"
@@ -52,17 +52,18 @@ class MoveRefused(exc.PlacementClientError):
 
 
 class RunAbandoned(exc.PlacementClientError):
-    """A run was left while a step was under way."""
+    """The run was abandoned while a step was under way."""
 
     summary = "Left while this was under way: consumer"
 
 
 class RunStopped(exc.PlacementClientError):
-    """A run came to no end.
+    """A run ended before its goal held.
 
-    ``done``: the steps that were carried out; ``left``: those of the last plan that were not. ``stays``: why
-    each of these consumers cannot move. ``under_way``: the consumers that something may still be moving.
-    ``refusals``: those of the last plan that had any; the watcher was told of each. The text has them too.
+    ``done``: the steps that were carried out; ``left``: the steps of the last plan that were not. ``stays``:
+    why each of these consumers cannot move. ``under_way``: the consumers that may still be moving.
+    ``refusals``: the refusals of the last plan that met any. The watcher was notified of each, and the text
+    has them too.
     """
 
     summary = "The plan is not carried out"
@@ -80,7 +81,7 @@ class RunStopped(exc.PlacementClientError):
 
 
 class StepMover(Protocol):
-    """The driver that moves consumers. Any method may raise a PlacementClientError, which ends the run."""
+    """The driver that moves consumers. Any method can raise a PlacementClientError, which ends the run."""
 
     def look(self) -> None:
         """Read again which consumers exist, and their states."""
@@ -97,22 +98,22 @@ class StepMover(Protocol):
     def carry_out(self, step: Step, pause: Callable[[float], None]) -> None:
         """Carry out a step to its end.
 
-        :param pause: waits for a number of seconds; raises RunAbandoned if the run was given up.
+        :param pause: waits for a number of seconds; it raises RunAbandoned if the run was given up.
         :raises MoveRefused:
         """
 
 
 class PlainMover:
-    """Carries steps out by the plain requests of specification 10 section 6; nothing else moves."""
+    """A mover that sends the plain requests of specification 10 section 6 and moves nothing else."""
 
     def __init__(self, plans: PlansClient) -> None:
         self._plans = plans
 
     def look(self) -> None:
-        """Do nothing: the service knows all that there is to know."""
+        """Do nothing: a plan already rests on all that the service knows."""
 
     def list_unmovable(self) -> Mapping[str, str]:
-        """Return no consumer: all can move."""
+        """Return an empty mapping: all consumers can move."""
         return {}
 
     def find_obstacle(self, step: Step) -> str | None:
@@ -132,11 +133,10 @@ class PlainMover:
 
 
 class PlanAround:
-    """Makes plans whose steps a mover can carry out.
+    """A planner that makes plans whose steps a mover can carry out.
 
-    ``stays``: the consumers that plans would have moved and that cannot move, each with the reason.
-    ``left_out``: the roots of trees to which plans would have moved something and to which nothing can go,
-    each with the reason.
+    ``stays``: the consumers that cannot move although plans used them, each with the reason. ``left_out``:
+    the roots of trees that cannot be destinations although plans used them, each with the reason.
     """
 
     def __init__(self, plans: PlansClient, mover: StepMover) -> None:
@@ -150,7 +150,7 @@ class PlanAround:
         may: Mapping[str, Any] | None = None,
         cost: Mapping[str, Any] | None = None,
     ) -> MadePlan:
-        """Read the state of the consumers, and plan; arguments as for :meth:`PlansClient.make`.
+        """Read the state of the consumers and make a plan; takes the arguments of :meth:`PlansClient.make`.
 
         :raises NoPlanFound: no plan exists without the consumers that cannot move (``stays``)
         :raises PlanFailed: too many plans in a row used one of them, or an unusable destination
@@ -158,7 +158,7 @@ class PlanAround:
         self._mover.look()
         self.stays, self.left_out = {}, {}
         unmovable: Mapping[str, str] = {}
-        # Why each consumer cannot go to the last place that a plan had for it.
+        # The reason why each consumer cannot go to the last place that a plan had for it.
         turned_away: dict[str, str] = {}
         for _ in range(PLANS_AROUND):
             without = leave_out(may, (*self.stays, *unmovable), self.left_out)
@@ -177,7 +177,7 @@ class PlanAround:
             self.stays |= {consumer_of(step): why for step, why in stays}
             self.left_out |= {step["root_provider_uuid"]: why for step, why in places}
             turned_away |= {consumer_of(step): f"it would go there: {why}" for step, why in places}
-            # This list is read late: it may be long, and most plans use no consumer of it.
+            # This list is read late because it can be long, and most plans do not use a consumer in it.
             unmovable = unmovable or (self._mover.list_unmovable() if stays else {})
         raise PlanFailed(
             f"{PLANS_AROUND} plans in a row used a consumer that cannot move, or an unusable destination"
@@ -193,7 +193,7 @@ def _find_reasons(
 def leave_out(
     may: Mapping[str, Any] | None, consumers: Iterable[str], places: Iterable[str] = ()
 ) -> Mapping[str, Any] | None:
-    """Return the permissions without some consumers and destinations; the first ones, up to a bound."""
+    """Return the permissions without some consumers and destinations; only the first ones, up to a bound."""
     move = dict((may or {}).get("move", {}))
     for name, more, most in (
         ("except", consumers, EXCEPT_MOST),
@@ -207,8 +207,8 @@ def leave_out(
 def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[set[int]]:
     """Return for each step the earlier ones that must have ended before it begins.
 
-    A step waits for the earlier steps of its consumer, and for the steps that leave a tree to which it goes:
-    it may need their room. All other steps may end in any order. Proof: among the steps into a tree that have
+    A step waits for the earlier steps of its consumer, and for the steps that leave its destination tree,
+    whose room it may need. All other steps may end in any order. Proof: among the steps into a tree that have
     begun, the last one in the order of the plan had room there together with all the others, after the same
     consumers had left.
 
@@ -228,7 +228,7 @@ def order_steps(steps: Sequence[Step], root_of: Callable[[str], str]) -> list[se
 
 
 class Watcher:
-    """An observer of a run, called by the thread that calls ``carry_out``. This one does nothing."""
+    """An observer of a run, called by the thread that calls ``carry_out``. This base class does nothing."""
 
     def tell_plan(self, plan: MadePlan, stays: Mapping[str, str]) -> None:
         """Note a plan; the last plan of a run may have no steps."""
@@ -246,16 +246,16 @@ class Watcher:
         """Note that a step is done; ``failure`` is set if it was refused."""
 
     def tell_stopping(self) -> None:
-        """No more steps begin, and the run waits for what is under way."""
+        """Note that no more steps begin and the run waits for the steps under way."""
 
 
 class PlanRun:
     """Plans, lets a mover carry the plan out, and plans again, until the goal holds.
 
-    ``around``: makes its plans, and knows what stays.
+    ``around``: the planner of the run, which also knows the consumers that stay.
 
     :param root_of: returns the root of a provider's tree.
-    :param parallel: so many steps at once, where their order allows it.
+    :param parallel: the number of steps at once, where their order allows it.
     """
 
     def __init__(
@@ -271,8 +271,8 @@ class PlanRun:
         self._mover, self._root_of, self._parallel = mover, root_of, parallel
         self._watcher = watcher or Watcher()
         self._stopping, self._leaving = False, threading.Event()
-        # Each step that ended; None for each call of stop. A signal handler may put into a SimpleQueue while
-        # the thread that it interrupts does the same.
+        # The queue has each step that ended, and None for each call of stop. A signal handler can put into a
+        # SimpleQueue while the interrupted thread does the same.
         self._told: SimpleQueue[Future[Any] | None] = SimpleQueue()
         self._stops = 0
         self._done: list[Step] = []
@@ -284,7 +284,7 @@ class PlanRun:
     def stop(self) -> None:
         """Begin no more steps. A second call gives up the steps under way, even if Nova does not answer.
 
-        Any thread, and a signal handler, may call this.
+        Any thread and any signal handler can call this.
         """
         self._stopping = True
         self._told.put(None)
@@ -302,7 +302,7 @@ class PlanRun:
     ) -> list[Step]:
         """Plan and move until the goal holds; return the steps that were carried out.
 
-        :raises RunStopped: it was stopped, there is no plan, or steps were refused too often
+        :raises RunStopped: the run was stopped, a plan does not exist, or steps were refused too often
         """
         refused: Counter[str] = Counter()
         left: Sequence[Step] = ()
@@ -333,7 +333,7 @@ class PlanRun:
         cost: Mapping[str, Any] | None,
         left: Sequence[Step],
     ) -> tuple[MadePlan, list[set[int]]]:
-        """Return a plan, and for each step those that it waits for."""
+        """Return a plan, and for each step the earlier steps for which it waits."""
 
         def plan() -> tuple[MadePlan, list[set[int]]]:
             made = self.around.make(goal, leave_out(may, (), self._refused_places), cost)
@@ -347,7 +347,7 @@ class PlanRun:
                 return planning.result()
             except exc.PlacementClientError as error:
                 if isinstance(error, NoPlanFound) and self._refused_places and not self._stopping:
-                    # A host that refused one server may take another one, or the same one later.
+                    # A host that refused one server may accept another, or the same server later.
                     self._watcher.tell_trying_again()
                     self._refused_places = set()
                     continue
@@ -356,7 +356,7 @@ class PlanRun:
                 raise self._make_stop(str(error), left) from error
 
     def _make_stop(self, why: str, left: Sequence[Step]) -> RunStopped:
-        # A plan that was left may still be growing what stays.
+        # An abandoned plan may still be adding to this list.
         stays = dict(self.around.stays)
         return RunStopped(
             why,
@@ -370,7 +370,7 @@ class PlanRun:
     def _take(
         self, steps: Sequence[Step], waits_for: Sequence[set[int]]
     ) -> tuple[list[exc.PlacementClientError], list[Step]]:
-        """Carry out steps until one is refused or the run stops; return the refusals, and what is left."""
+        """Carry out steps until one is refused or the run stops; return refusals and remaining steps."""
         waiting, done = list(range(len(steps))), set[int]()
         running: dict[Future[None], int] = {}
         failures: list[exc.PlacementClientError] = []
@@ -399,7 +399,7 @@ class PlanRun:
         return failures, [step for number, step in enumerate(steps) if number not in done]
 
     def _begin(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Do something in a thread of its own, which does not keep the process."""
+        """Start a step in its own thread, which does not keep the process alive."""
         future: Future[T] = Future()
 
         def do() -> None:
@@ -409,12 +409,12 @@ class PlanRun:
                 future.set_exception(error)
             self._told.put(future)
 
-        # A thread of a pool would keep the process until it has an answer.
+        # A pool thread would keep the process alive until it has an answer.
         threading.Thread(target=do, daemon=True).start()
         return future
 
     def _wait_for_one(self) -> Future[Any] | None:
-        """Return the next that has ended; None if the run is left."""
+        """Return the next step that has ended; None if the run is abandoned."""
         while (ended := self._told.get()) is None:
             self._stops += 1
             if self._stops > 1:

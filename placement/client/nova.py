@@ -1,6 +1,6 @@
-"""The consumers that Nova knows: its servers and its migrations, of all cells, and where servers are.
+"""The consumers that Nova knows: servers and migrations of all cells, with the hosts of the servers.
 
-Speaks HTTP only, through an adapter of keystoneauth1, as an administrator.
+This module speaks HTTP only, through a keystoneauth1 adapter, as an administrator.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _EXTENDED = "OS-EXT-SRV-ATTR"
 
 
 class PlaceHidden(Exception):
-    """Nova does not show this account on which hosts the servers are."""
+    """Nova hides the hosts of the servers from this account."""
 
 
 class RefusedOrder(NamedTuple):
-    """The answer of Nova to an order that it does not carry out: its text, with the HTTP status."""
+    """Nova's answer to a request that it does not carry out: the text and the HTTP status."""
 
     status: int
     text: str
@@ -46,16 +46,16 @@ class RefusedOrder(NamedTuple):
 
 
 class NovaConsumer(NamedTuple):
-    """A consumer that exists: a server, or a migration that is not over.
+    """A consumer that exists: a server, or a migration that has not ended.
 
-    Nodes are hypervisors by the name that their providers have: of ironic, the uuids of its nodes.
+    A node is named like its provider: by the hypervisor's name, or by its uuid for ironic.
 
-    :param must_hold: in its state it needs resources.
-    :param state: of the server or of the migration, as Nova spells it.
-    :param node: where the server is; None for nowhere, and for a migration.
-    :param nodes: where it may hold something; None while something is under way: anywhere.
-    :param task: of a server: what Nova is doing with it.
-    :param server: of a migration: the server that it moves; None for a server.
+    :param must_hold: whether a consumer in this state needs resources.
+    :param state: the state of the server or migration, as Nova spells it.
+    :param node: the node of the server; None without a node, and for a migration.
+    :param nodes: the nodes where it may hold resources; None (anywhere) while an operation is under way.
+    :param task: what Nova is doing with the server.
+    :param server: the server that a migration moves; None for a server.
     """
 
     uuid: str
@@ -68,7 +68,7 @@ class NovaConsumer(NamedTuple):
 
 
 class _Server(NamedTuple):
-    """The fields of a server that are needed: the list of all servers is long."""
+    """The needed fields of a server; all fields of all servers would take much memory."""
 
     status: str
     task: str | None
@@ -84,22 +84,23 @@ class _Migration(NamedTuple):
 class Nova:
     """The compute service of one cloud.
 
-    :param adapter: of keystoneauth1, for the service; or a proxy of openstacksdk.
+    :param adapter: a keystoneauth1 adapter or openstacksdk proxy of the compute service.
     """
 
     def __init__(self, adapter: Any) -> None:
         self._adapter = adapter
 
     def consumers(self, server: str | None = None) -> Iterator[NovaConsumer]:
-        """Yield each consumer.
+        """Yield each consumer that exists.
 
         :param server: yield only this server, if it exists, and its migrations.
         :raises PlaceHidden: the account may not see where servers are
-        :raises NotAnswered: a list was refused, could not be read, or there was no answer
+        :raises NotAnswered: a list was refused or unreadable, or there was no answer
         """
         servers = dict(self._list_servers({} if server is None else {"uuid": server}))
         migrations: dict[str, list[_Migration]] = defaultdict(list)
-        # The servers first: a move that ends meanwhile shows as under way, or its end shows in the ledger.
+        # The servers are read first: a move that ends meanwhile shows as under way, or its end shows in the
+        # ledger.
         wanted = {} if server is None else {"instance_uuid": server}
         for migration in self._list("/os-migrations", "migrations", wanted):
             status, kind = migration["status"], migration["migration_type"]
@@ -108,7 +109,7 @@ class Nova:
                 yield NovaConsumer(
                     migration["uuid"], False, status, server=migration["instance_uuid"]
                 )
-            # The host that a server was evacuated from has its part until it is back.
+            # The host from which a server was evacuated keeps its allocation until the host is back.
             if not is_over or (kind == "evacuation" and status == "done"):
                 migrations[migration["instance_uuid"]].append(
                     _Migration(status, migration["source_node"], migration["dest_node"])
@@ -119,18 +120,18 @@ class Nova:
             yield NovaConsumer(uuid, must_hold, found.status, found.node, nodes, found.task)
 
     def knows(self, uuid: str) -> bool:
-        """Return whether there is a server with this uuid, by a request for it alone."""
+        """Return whether a server with this uuid exists; asks for this one server."""
         return self._send(f"/servers/{uuid}").status_code != 404
 
     def migrations_of(self, server: str) -> list[dict[str, Any]]:
-        """Return all migrations of a server, those that are over too, as Nova shows them.
+        """Return all migrations of a server, including ended ones, as Nova shows them.
 
-        :raises NotAnswered: the list was refused, could not be read, or there was no answer
+        :raises NotAnswered: the list was refused or unreadable, or there was no answer
         """
         return list(self._list("/os-migrations", "migrations", {"instance_uuid": server}))
 
     def server(self, uuid: str) -> dict[str, Any] | None:
-        """Return a server as Nova shows it; None if there is none.
+        """Return a server as Nova shows it; None if it does not exist.
 
         :raises NotAnswered:
         """
@@ -138,9 +139,9 @@ class Nova:
         return shown and dict(shown)
 
     def service_host(self, node_uuid: str) -> str | None:
-        """Return the name that Nova's commands take for a hypervisor; None if there is none with this uuid.
+        """Return the name that Nova's commands take for a hypervisor; None if no hypervisor has this uuid.
 
-        :param node_uuid: that of the provider, which has the hypervisor's uuid.
+        :param node_uuid: the uuid of the provider, which equals the hypervisor's.
         :raises NotAnswered:
         """
         shown = self._show(f"/os-hypervisors/{node_uuid}", "hypervisor")
@@ -149,16 +150,16 @@ class Nova:
     def act(
         self, server: str, action: str, argument: Any = None, microversion: str = MICROVERSION
     ) -> RefusedOrder | None:
-        """Ask for an action of a server; return why Nova refuses it, None if it does not.
+        """Ask for an action on a server; return the reason if Nova refuses it, otherwise None.
 
-        :raises NotAnswered: it may have begun all the same
+        :raises NotAnswered: no answer; the action may have begun
         """
         return self._order(
             "post", f"/servers/{server}/action", microversion, json={action: argument}
         )
 
     def delete(self, server: str) -> RefusedOrder | None:
-        """Ask for the end of a server; return why Nova refuses it, None if it does not."""
+        """Delete a server; return the reason if Nova refuses, otherwise None."""
         return self._order("delete", f"/servers/{server}", MICROVERSION)
 
     def _order(self, method: str, url: str, microversion: str, **more: Any) -> RefusedOrder | None:
@@ -183,12 +184,13 @@ class Nova:
             raise NotAnswered(f"GET {path}: unreadable answer: {error!r}") from error
 
     def _list_servers(self, only: dict[str, str]) -> Iterator[tuple[str, _Server]]:
-        # The list of all lacks deleted servers that can still be restored.
+        # The list of all servers lacks deleted ones that can still be restored.
         for more in ({}, {"status": "SOFT_DELETED"}):
             wanted = {"all_tenants": "True", **only, **more}
             for server in self._list("/servers/detail", "servers", wanted):
                 status = server["status"]
-                # Shown together with the host, and never null: without it a host of null says nothing.
+                # Nova shows this field together with the host, and never as null: without the field, a null
+                # host means nothing.
                 if server.get(f"{_EXTENDED}:instance_name") is None and status not in UNSETTLED:
                     raise PlaceHidden(f"Nova does not show on which host {server['id']} is")
                 node = server.get(f"{_EXTENDED}:hypervisor_hostname") or server.get(
@@ -197,7 +199,7 @@ class Nova:
                 yield server["id"], _Server(status, server.get("OS-EXT-STS:task_state"), node)
 
     def _list(self, path: str, key: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        """Yield what all pages of a list have."""
+        """Yield the entries of all pages of a list."""
         passed = set()
         while True:
             asked = urlencode(query)
@@ -244,6 +246,6 @@ def _find_nodes(server: _Server, migrations: Iterable[_Migration]) -> frozenset[
         elif migration.status != "error":
             return None
         elif server.status == "ERROR":
-            # The migration failed half-way: an operator must find out on which host the server is.
+            # The migration failed half-way: an operator must find out which host has the server.
             nodes |= {migration.source_node, migration.dest_node}
     return frozenset(node for node in nodes if node)

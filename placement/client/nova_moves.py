@@ -1,4 +1,4 @@
-"""Moves servers through Nova: which can move, how, and by which requests (specification 10 section 7)."""
+"""Moves of servers through Nova: which ones can move, and by which requests (specification 10 section 7)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SAMPLE = 20
 
 
 class MoveKind(Enum):
-    """How a server moves to a host that is named, by what Nova lets it do in its state."""
+    """The ways in which Nova moves a server to a named host, depending on the server's state."""
 
     LIVE = "live migration"
     COLD = "cold migration, confirmed"
@@ -66,18 +66,18 @@ OBSTACLES = {
 
 
 class WrongNova(exc.PlacementClientError):
-    """Nova does not know what holds something here: it may be the Nova of another cloud or region."""
+    """Nova does not know the consumers here: it may be the Nova of another cloud or region."""
 
     summary = "Not the Nova of this cloud?"
 
 
 class NovaMover:
-    """Moves servers.
+    """A mover of servers.
 
-    :param placement: the adapter of this service.
-    ``unshelved``: the servers that were unshelved for their move and are not shelved again, or not yet.
+    :param placement: the adapter of this service. ``unshelved``: the servers that were unshelved for their
+        move and are not shelved again yet.
 
-    :param step_s: how long a step may take.
+    :param step_s: the longest time that one step can take.
     """
 
     def __init__(self, nova: Nova, placement: Any, step_s: float = STEP_S) -> None:
@@ -92,8 +92,8 @@ class NovaMover:
     def look(self) -> None:
         """Read all servers and migrations.
 
-        :raises PlaceHidden: the account may not see where servers are
-        :raises WrongNova: none of the servers holds anything here
+        :raises PlaceHidden: the account cannot see the hosts of servers
+        :raises WrongNova: none of the servers has allocations here
         """
         self._known = {consumer.uuid: consumer for consumer in self._nova.consumers()}
         self._moves = {
@@ -116,7 +116,7 @@ class NovaMover:
         }
 
     def find_obstacle(self, step: Step) -> str | None:
-        """Return why Nova cannot move or delete what this step does.
+        """Return why Nova cannot carry out this step; None if it can.
 
         :raises WrongNova: Nova has no servers at all
         """
@@ -132,7 +132,7 @@ class NovaMover:
                 "it is no server and no migration of Nova: placement-manage audit --from-nova tells whether "
                 "it is a leak"
             )
-        # The names are read here: printing a step must not wait for the service.
+        # The host names are read here, because printing a step must not wait for the service.
         sources = {self.names.of(self.names.root_of(uuid)) for uuid in step["from"]}
         if "remove" in step:
             return _explain_migration(consumer) or (
@@ -143,14 +143,14 @@ class NovaMover:
         return self._find_obstacle_of(consumer) or _find_obstacle_of_source(sources, consumer)
 
     def find_obstacle_of_place(self, step: Step) -> str | None:
-        """Return why Nova can move nothing to there: it moves servers between hypervisors."""
+        """Return why Nova cannot move servers to this place, such as one that is not a hypervisor."""
         name = self.names.of(step["root_provider_uuid"])
         if self._find_host(step["root_provider_uuid"]) is None:
             return f"{name} is no hypervisor of Nova"
         return None
 
     def find_way(self, step: Step) -> MoveKind:
-        """Return how this step is carried out; it must have no obstacle."""
+        """Return how Nova carries out this step, which must not have an obstacle."""
         if "remove" in step:
             return MoveKind.DELETE
         way = WAYS[self._known[consumer_of(step)].state]
@@ -163,7 +163,7 @@ class NovaMover:
         return self._known[consumer_of(step)].state == "PAUSED"
 
     def name_host(self, step: Step) -> str:
-        """Return the name of the host to which a move goes, as Nova's commands take it."""
+        """Return the name of the host to which a move goes, in the form that Nova's commands accept."""
         host = self._find_host(step["root_provider_uuid"])
         assert host is not None
         return host
@@ -193,7 +193,7 @@ class NovaMover:
 
     def _migrate_shelved(self, course: _Course, step: Step) -> None:
         server, host = consumer_of(step), self.name_host(step)
-        # Named from here on, also by a run that is left: it may run.
+        # The server is listed from here on, since it may run; a run that is abandoned reports it too.
         self.unshelved.add(server)
         try:
             course.migrate_shelved(host, is_shelved=self._known[server].state == "SHELVED")
@@ -202,7 +202,7 @@ class NovaMover:
                 self.unshelved.discard(server)
 
     def _find_obstacle_of(self, consumer: NovaConsumer) -> str | None:
-        """Return why Nova does not move this in its state."""
+        """Return why Nova does not move this consumer in its state."""
         if consumer.server is not None:
             return _explain_migration(consumer)
         if consumer.state in OBSTACLES:
@@ -226,8 +226,8 @@ def _explain_migration(consumer: NovaConsumer) -> str | None:
             f"{known}: it has failed, and keeps what it holds. See where the server is: openstack server "
             f"show {consumer.server}; then openstack resource provider allocation delete {consumer.uuid}"
         )
-    # A run that was killed may have left it, but Nova shows the same of a migration of an operator, who may
-    # want to revert it, which ends with the confirmation.
+    # A killed run may have left this state. An operator's own resize looks the same, and the operator may
+    # want to revert it, which a confirmation would make impossible.
     if consumer.state == "finished":
         return f"{known} and not confirmed: {CONFIRM.format(server=consumer.server)}"
     return f"{known}: it ends when that is over"
@@ -243,11 +243,11 @@ def _explain_what_is_under_way(server: NovaConsumer, migration: NovaConsumer | N
 
 
 def _find_obstacle_of_source(sources: set[str], consumer: NovaConsumer) -> str | None:
-    """Return why a move away from these trees cannot be one of the server."""
+    """Return why the server cannot move away from these trees: it is not on them."""
     if sources == {consumer.node}:
         return None
     where = ", ".join(sorted(sources - {consumer.node}))
-    # Only the source of an evacuation is another node of a server that is well (07 section 8.1).
+    # Only the source of an evacuation is another node of a healthy server (07 section 8.1).
     if sources <= (consumer.nodes or frozenset()):
         return f"it was evacuated from {where}, which keeps its part until nova-compute has started there"
     audit = "see placement-manage audit --from-nova"
@@ -285,22 +285,22 @@ class _Course:
         """Migrate a stopped server, and confirm it."""
         self._migrate("migrate", {"host": host})
         shown = self._wait_until(_is_settled)
-        # Nova may be configured to confirm by itself.
+        # Nova may be configured to confirm the migration by itself.
         if shown["status"] == "VERIFY_RESIZE":
             self._require(self._nova.act(self._server, "confirmResize"))
             self._wait_until(lambda now: _is_settled(now) and now["status"] != "VERIFY_RESIZE")
         self._require_there(host)
 
     def migrate_live(self, host: str) -> None:
-        """Migrate a server that runs."""
+        """Migrate a running server."""
         self._migrate("os-migrateLive", {"host": host, "block_migration": "auto"})
         self._wait_until(_is_settled)
         self._require_there(host)
 
     def migrate_shelved(self, host: str, *, is_shelved: bool) -> None:
-        """Migrate a server that runs meanwhile, and shelve it, whatever becomes of the migration.
+        """Unshelve and migrate a server, then shelve it again even if the migration fails.
 
-        :param is_shelved: False where an earlier move has unshelved it and could not shelve it again.
+        :param is_shelved: False if an earlier move has unshelved the server and could not shelve it again.
         """
         self.is_unshelved = True
         try:
@@ -327,7 +327,7 @@ class _Course:
             raise refusal from error
 
     def _shelve(self) -> None:
-        """Shelve a server that was unshelved, as soon as nothing else is under way."""
+        """Shelve an unshelved server as soon as no other operation is under way."""
         self._until_s = max(self._until_s, time.monotonic() + SHELVE_S)
         shown = self._wait_until(_is_settled)
         if not shown["status"].startswith("SHELVED"):
@@ -349,7 +349,7 @@ class _Course:
             raise self._make_refusal(f"Nova refuses it: {refusal}")
 
     def _require_there(self, host: str) -> None:
-        """Wait until the migration is over, which frees the source, and look where the server is."""
+        """Wait until the migration has ended, which frees the source, and check the server's host."""
         self._wait_until(lambda _: self._has_no_migration())
         shown = self._nova.server(self._server) or {}
         where = shown.get("OS-EXT-SRV-ATTR:host")
@@ -365,7 +365,7 @@ class _Course:
         return all(each["status"] in OVER or each["status"] == "error" for each in found)
 
     def _wait_until(self, is_so: Callable[[Any], bool]) -> dict[str, Any]:
-        """Ask for the server until something is so; return what is shown of it then."""
+        """Poll the server until a condition holds; return what Nova shows of the server then."""
         unanswered = 0
         while True:
             try:

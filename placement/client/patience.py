@@ -1,4 +1,4 @@
-"""Starting over after conflicts: how often, and for how long (specification 05 section C8)."""
+"""How often and for how long a client starts over after conflicts (specification 05 section C8)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 ATTEMPTS = 4
 RESHAPE_TIMEOUT_S = 60.0
 
-# The pause between two attempts is a random part of this, so that agents in conflict fall out of step.
+# The pause between two attempts is a random part of this value, so that conflicting agents fall out of step.
 PAUSE_AT_MOST_S = 0.05
 
 _T = TypeVar("_T")
@@ -24,9 +24,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Patience:
-    """A reshape is tried for ``reshape_s`` seconds, and anything at least ``attempts`` times.
+    """The bounds of repetition:
 
-    Claims on a busy host move its generation many times a second, and each may cost one attempt.
+    a reshape is tried for ``reshape_s`` seconds, and any change at least ``attempts`` times. Claims on a busy
+    host move its generation many times a second, and each can cost one attempt.
     """
 
     attempts: int = ATTEMPTS
@@ -36,7 +37,7 @@ class Patience:
     def redrive(self, attempt: Callable[[], _T]) -> _T:
         """Repeat an attempt while it ends in conflicts.
 
-        After the last attempt a reshape raises ReshapeFailed, anything else the last conflict.
+        After the last attempt a reshape raises ReshapeFailed; any other change raises the last conflict.
         """
         until = self.clock() + self.reshape_s
         number = 0

@@ -1,4 +1,4 @@
-"""Plans: what must move or go so that a goal holds, and how it is carried out (specification 10).
+"""Plans, which say what must move or be removed so that a goal holds (specification 10).
 
 The service must have ``[insight]/enabled``. ::
 
@@ -9,7 +9,7 @@ The service must have ``[insight]/enabled``. ::
     except CarryOutStopped as stopped:
         plans.release(stopped.left)
 
-Where Nova moves the servers, it claims by itself: use the steps, without ``hold_s``, and not ``carry_out``.
+If Nova moves the servers, it also claims: use the steps without ``hold_s``, and do not call ``carry_out``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ Step = Mapping[str, Any]
 class PlanFailed(exc.PlacementClientError):
     """No plan was made, and nothing was written.
 
-    If there was no whole answer (``status`` is None or 200), destinations may be held for ``hold_s`` seconds.
+    Without a complete answer (``status`` is None or 200), destinations may be held for ``hold_s`` seconds.
     """
 
     summary = "Plan failed"
 
 
 class NoPlanFound(PlanFailed):
-    """There is no plan, or none was found.
+    """No plan was found.
 
-    ``exact``: there is none, for certain. ``groups``: whose rules were in the way. ``homeless``: consumers
-    that cannot leave, where trees are to be empty. ``explanation``: the document of ``/-/explain``, where a
-    request is to fit. ``avoided``: how many trees took nothing new. ``sentence``: what the service says.
+    ``exact``: it is certain that no plan exists. ``groups``: the groups whose rules were obstacles.
+    ``homeless``: the consumers that cannot leave, for a goal of empty trees. ``explanation``: the document of
+    ``/-/explain``, for a goal of a request that fits. ``avoided``: how many trees were avoided. ``sentence``:
+    the text of the service.
     """
 
     summary = "No plan"
@@ -58,11 +59,11 @@ class NoPlanFound(PlanFailed):
 
 
 class CarryOutStopped(exc.PlacementClientError):
-    """A step was refused and left everything as it was; or it was not answered (``status`` is None).
+    """A step was refused and changed nothing, or was not answered (``status`` is None).
 
-    ``done``: the steps that were carried out; ``left``: this one and those after it, whose destinations are
-    still held if the plan was held and its hold is not over. Call again once the service answers: a step that
-    was carried out although its answer was lost is noticed then.
+    ``done``: the steps that were carried out; ``left``: this step and the later ones, whose destinations stay
+    held until the hold of the plan expires. Call again when the service answers: the call notices a step that
+    was carried out although its answer was lost.
     """
 
     summary = "Stopped at the step of consumer"
@@ -74,7 +75,7 @@ class CarryOutStopped(exc.PlacementClientError):
 
     @property
     def held_by(self) -> list[str]:
-        """The consumers that hold destinations of steps that are left."""
+        """The consumers that hold the destinations of the remaining steps."""
         return _list_holders(self.left)
 
 
@@ -82,11 +83,12 @@ class CarryOutStopped(exc.PlacementClientError):
 class MadePlan:
     """Steps in an order that works.
 
-    ``minimal``: no plan costs less, for certain; none costs less than ``lower_bound``. ``complete``: the
-    search for a cheaper one came to its end. ``placed``: where the request fits afterwards. ``emptied``: the
-    uuids of the trees or aggregates that are empty then. ``expires_at``: until when the destinations are
-    held, ISO 8601 in UTC; None if they are not. ``avoid``: the traits that the request named; None for those
-    of the service. ``avoided``: how many trees took nothing new, since their root has one of them.
+    ``minimal``: it is certain that no plan costs less. ``lower_bound``: no plan costs less than this.
+    ``complete``: the search for a cheaper plan was completed. ``placed``: where the request fits afterwards.
+    ``emptied``: the uuids of the trees or aggregates that are empty afterwards. ``expires_at``: the end of
+    the holds on destinations, ISO 8601 in UTC; None if they are not held. ``avoid``: the traits that the
+    request named; None if the service's own apply. ``avoided``: how many trees were avoided because their
+    root has such a trait.
     """
 
     steps: Sequence[Step]
@@ -102,9 +104,9 @@ class MadePlan:
 
 
 class PlansClient:
-    """Plans of a service behind a keystoneauth1 adapter, or anything that acts like one.
+    """Plans of a service behind a keystoneauth1 adapter, or behind an object that acts like one.
 
-    :param wait: pauses for some seconds.
+    :param wait: a function that sleeps for a number of seconds.
     """
 
     def __init__(self, adapter: Any, wait: Callable[[float], object] = time.sleep) -> None:
@@ -121,11 +123,11 @@ class PlansClient:
         hold_s: int | None = None,
         context: Any = None,
     ) -> MadePlan:
-        """Ask what must move or go; hold the destinations for ``hold_s`` seconds if it is given.
+        """Ask for a plan; hold the destinations for ``hold_s`` seconds if that is given.
 
-        The arguments are the members of the body of ``POST /-/plans``; None for those that are left out.
+        The arguments are the members of the body of ``POST /-/plans``; None leaves a member out.
 
-        :raises NoPlanFound: there is none, or none was found
+        :raises NoPlanFound: a plan does not exist, or was not found
         """
         given = {"goal": goal, "may": may, "cost": cost, "avoid": avoid, "hold_s": hold_s}
         body = {name: value for name, value in given.items() if value is not None}
@@ -154,10 +156,10 @@ class PlansClient:
     ) -> None:
         """Carry out the steps one after the other.
 
-        Called again with the same plan, also by another process, it goes on where it stopped.
+        A second call with the same plan, even by another process, continues where the first stopped.
 
-        :param progress: called with the number of steps that are done, after each.
-        :raises CarryOutStopped: a step was refused, or not answered; those before it are done
+        :param progress: called after each step with the number of steps done.
+        :raises CarryOutStopped: a step was refused or not answered; the earlier steps are done
         """
         for number, step in enumerate(plan.steps):
             try:
@@ -174,9 +176,9 @@ class PlansClient:
             progress(number + 1)
 
     def release(self, steps: Sequence[Step], context: Any = None) -> None:
-        """Give back the destinations that are still held for steps that will not be carried out.
+        """Release the destinations that are still held for steps that will not be carried out.
 
-        :raises PlanFailed: one is still held
+        :raises PlanFailed: a destination is still held
         """
         for uuid in _list_holders(steps):
             answer = self._send("delete", f"/allocations/{quote(uuid)}", context)
@@ -184,7 +186,7 @@ class PlansClient:
                 raise problem_of(answer).as_failure(PlanFailed, consumer_uuid=uuid)
 
     def _send(self, method: str, url: str, context: Any, body: Any = None) -> Any:
-        """Send a request, again if the service was not available and says that nothing was written."""
+        """Send a request; repeat it if the service was not available and says that nothing was written."""
         for _ in range(ATTEMPTS - 1):
             response = self._api.send(method, url, context, body)
             if not wrote_nothing(response):
@@ -193,7 +195,7 @@ class PlansClient:
         return self._api.send(method, url, context, body)
 
     def _take(self, step: Step, steps: Sequence[Step], context: Any) -> None:
-        """Carry out a step, unless it is done: by an earlier call, or by this one, whose answer was lost."""
+        """Carry out a step unless it is already done, perhaps by a request whose answer was lost."""
         try:
             answer = self._send("post", "/allocations", context, _make_body(step))
             if answer.status_code != 204:
@@ -203,7 +205,7 @@ class PlansClient:
                 raise
 
     def _is_done(self, step: Step, steps: Sequence[Step], context: Any) -> bool:
-        """Return whether a consumer is as the step has left it, or a later step of the same consumer."""
+        """Return whether a consumer is in the state after this step, or after a later step of its own."""
         uuid = consumer_of(step)
         answer = self._api.send("get", f"/allocations/{quote(uuid)}", context)
         if answer.status_code >= 300:
@@ -211,7 +213,7 @@ class PlansClient:
         now = read_document(answer, PlanFailed, "allocations")
         if not now["allocations"]:
             return "remove" in step
-        # Each step is one generation.
+        # Each step moves the generation by one.
         last = now["consumer_generation"] - 1
         return last >= step["consumer_generation"] and any(
             consumer_of(each) == uuid
@@ -224,7 +226,7 @@ class PlansClient:
 def _make_body(step: Step) -> dict[str, Any]:
     """Return the body of ``POST /allocations`` that carries out a step.
 
-    It is sent at a version that takes no consumer type: those of the consumers stay as they are.
+    The request is sent at a version without consumer types, so the types stay unchanged.
     """
     owner = {"project_id": step["project_id"], "user_id": step["user_id"]}
     body = {
@@ -254,7 +256,7 @@ def _list_holders(steps: Sequence[Step]) -> list[str]:
 
 
 def _amounts(allocations: Mapping[str, Any]) -> dict[str, Any]:
-    """Return them without the generations of providers, which ``GET`` shows too."""
+    """Return the amounts without the provider generations that ``GET`` also shows."""
     return {uuid: each["resources"] for uuid, each in allocations.items()}
 
 

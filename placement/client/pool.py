@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def asking_threads(number: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield a pool whose questions are answered when the block ends; after an error the others are not asked.
+    """Yield a pool whose questions are answered when the block ends; an error drops the remaining ones.
 
-    Ctrl-C waits for none of them: the service may not answer at all.
+    Ctrl-C does not wait for answers: the service may not answer at all.
     """
     pool = ThreadPoolExecutor(number)
     waits = True

@@ -1,4 +1,4 @@
-"""Names and trees of providers, each asked for once."""
+"""Names and trees of providers; the service is asked once for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement.client.api import PlacementAPI, problem_of, read_document
 
 
 class ProviderNames:
-    """Providers of a service behind a keystoneauth1 adapter, or anything that acts like one."""
+    """Providers of a service behind a keystoneauth1 adapter, or behind an object that acts like one."""
 
     def __init__(self, adapter: Any) -> None:
         self._api = PlacementAPI(adapter, unanswered=exc.NotAnswered)
@@ -26,7 +26,7 @@ class ProviderNames:
         return str(self._ask(uuid)["root_provider_uuid"])
 
     def holds_something(self, consumer_uuid: str) -> bool:
-        """Return whether a consumer holds anything now."""
+        """Return whether a consumer has allocations now."""
         return bool(self._get(f"/allocations/{quote(consumer_uuid)}", "allocations")["allocations"])
 
     def _ask(self, uuid: str) -> Mapping[str, Any]:

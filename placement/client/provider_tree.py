@@ -1,6 +1,6 @@
 """A forest of resource providers in memory (specification 05 section C3).
 
-The report client's cache, and the object that a driver edits. Knows nothing about HTTP.
+The report client's cache and the object that a driver edits are such forests. This module does not use HTTP.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class ProviderData:
 
 @dataclass(frozen=True)
 class Origin:
-    """The client that handed a tree out, and the providers, by UUID, that were in it then.
+    """The client that handed a tree out, and the providers that were in the tree then, by UUID.
 
-    The client deletes providers that are in here and no longer in the tree. Places are kept because a
-    sharing provider is handed out as a root, whatever its parent is.
+    The client deletes providers that are listed here and no longer in the tree. Places are kept because a
+    sharing provider is handed out as a root even if it has a parent.
     """
 
     client: str
@@ -87,8 +87,8 @@ def _lock_tree(
 def inventory_differs(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether ``wanted`` asks for anything that ``stored`` does not have.
 
-    Fields that only ``stored`` has do not count: the service fills in defaults that a driver
-    does not mention, and every period would write every inventory again (C3).
+    Fields that only ``stored`` has do not count. The service fills in defaults that a driver does not
+    mention, and with them every period would write every inventory again (C3).
     """
     if stored.keys() != wanted.keys():
         return True
@@ -102,21 +102,22 @@ def inventory_differs(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> b
 class ProviderTree:
     """One or more root providers, each with its descendants.
 
-    ``name_or_uuid`` is looked up as a UUID first, then as a name; ValueError if it is neither,
-    unless the method says otherwise. Every method is atomic.
+    ``name_or_uuid`` is looked up as a UUID first, then as a name; A method raises ValueError if it is
+    neither, unless the method says otherwise. Every method is atomic.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._providers: dict[str, _Provider] = {}
         self._roots: dict[str, None] = {}
-        # A name has several UUIDs only after the service gave the name to a new provider while the old one is
-        # still in the tree; the newest is found by the name, the others by UUID.
+        # A name has several UUIDs only if the service gave it to a new provider while the old one is still in
+        # the tree. The name then finds the newest; the others are found by UUID.
         self._uuids_by_name: dict[str, dict[str, None]] = {}
         self.origin: Origin | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A lock can be neither copied nor pickled; it is held so that no half-made change is copied.
+        # A lock can be neither copied nor pickled. This thread holds the lock so that no half-made change is
+        # copied.
         with self._lock:
             state = self.__dict__.copy()
             del state["_lock"]
@@ -154,8 +155,8 @@ class ProviderTree:
 
     @_lock_tree
     def exists(self, name_or_uuid: object) -> bool:
-        """Return whether there is such a provider; never raises."""
-        # A driver may ask with anything: a list has no hash, and is no provider.
+        """Return whether the provider exists; never raises."""
+        # A driver can ask with any value: a list has no hash and is not a provider.
         try:
             return name_or_uuid in self._providers or name_or_uuid in self._uuids_by_name
         except TypeError:
@@ -190,7 +191,7 @@ class ProviderTree:
     ) -> str:
         """Add a child under ``parent`` (name or UUID) and return its UUID.
 
-        A missing UUID is generated. ValueError if UUID or name is taken, or the parent unknown.
+        A missing UUID is generated. Raises ValueError if UUID or name is taken, or if the parent is unknown.
         """
         parent_uuid = self._find(parent).uuid
         uuid = uuid or str(uuids.uuid4())
@@ -208,9 +209,9 @@ class ProviderTree:
     def populate_from_iterable(self, dicts: Iterable[Mapping[str, Any]]) -> None:
         """Merge providers as the API shows them; the input should hold whole subtrees.
 
-        A provider in the tree is replaced: what it had is dropped, and its descendants too
-        unless they are in the input. ValueError, and nothing changed, if a parent is neither
-        in the tree nor in the input, or for a cycle.
+        A provider in the tree is replaced with all its data, and its descendants are dropped unless the input
+        has them. Raises ValueError, and changes nothing, for a cycle and for a parent that is neither in the
+        tree nor in the input.
         """
         incoming = {shown["uuid"]: shown for shown in dicts}
         known = [uuid for uuid in incoming if uuid in self._providers]
@@ -252,7 +253,7 @@ class ProviderTree:
 
     @_lock_tree
     def has_inventory_changed(self, name_or_uuid: str, inventory: Mapping[str, Any] | None) -> bool:
-        """Return whether a class comes or goes, or a *given* field differs; None stands for no inventory.
+        """Return whether a class is added or removed or a *given* field differs; None means empty.
 
         Fields not given do not count: the service has filled them with its defaults.
         """
@@ -268,7 +269,7 @@ class ProviderTree:
         """Store a copy if :meth:`has_inventory_changed`; return whether it did."""
         provider = self._find(name_or_uuid)
         changed = inventory_differs(provider.inventory, inventory or {})
-        # An unchanged record stays, with the service's defaults in it: the reshape sends these, not a
+        # An unchanged record stays as stored, with the service's defaults: the reshape sends these, not a
         # driver's gaps.
         if changed:
             provider.inventory = copy.deepcopy(dict(inventory or {}))
@@ -381,7 +382,8 @@ class ProviderTree:
         waiting = list(reversed(list(uuids_from)))
         while waiting:
             uuid = waiting.pop()
-            # A provider met again comes last, so that parents stay before their children.
+            # A provider that is listed twice keeps its last place, so that parents stay before their
+            # children.
             found.pop(uuid, None)
             found[uuid] = None
             waiting.extend(reversed(self._providers[uuid].children))
@@ -420,7 +422,7 @@ class ProviderTree:
     def _copy_provider(self, uuid: str, *, keep_parent: bool) -> _Provider:
         twin = copy.deepcopy(self._providers[uuid])
         twin.children = {}
-        # Outside its own tree the provider has no parent, so it becomes a root.
+        # Outside its own tree the provider does not have a parent, so it becomes a root.
         if not keep_parent:
             twin.parent_uuid = None
         return twin
@@ -443,7 +445,7 @@ class ProviderTree:
                 raise ValueError(f"Parent {parent} of provider {uuid} is not in the tree")
             children.setdefault(parent if parent in incoming else None, []).append(uuid)
         ordered = list(children.get(None, ()))
-        for uuid in ordered:  # grows while it is walked
+        for uuid in ordered:  # The loop below extends this list.
             ordered.extend(children.get(uuid, ()))
         if len(ordered) != len(incoming):
             looped = sorted(incoming.keys() - set(ordered))

@@ -1,4 +1,4 @@
-"""Moving allocations between providers, in the form a driver edits them (specification 05 section C7)."""
+"""Moves of allocations between providers, in the form that a driver edits (specification 05 section C7)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_UNIT = 2147483647
 class Takeover(NamedTuple):
     """A provider that takes over another's allocations of a class, if they fit.
 
-    ``consumers``: only these belong here; None: any consumer that fits. ``split``: a part of a
-    consumer's amount may come if all of it does not fit.
+    ``consumers``: the only consumers that belong here; None stands for any consumer that fits. ``split``: a
+    consumer's amount can be divided if all of it does not fit.
     """
 
     target_uuid: str
@@ -29,7 +29,7 @@ class Takeover(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A move: an amount of a class of one consumer, from one provider to another."""
+    """A move of one consumer's amount of one class from one provider to another."""
 
     consumer_uuid: str
     source_uuid: str
@@ -75,7 +75,7 @@ class _Room:
 
 @dataclass
 class Relocation:
-    """Edits allocation records in place so that they follow takeovers.
+    """An edit of allocation records, in place, so that they follow takeovers.
 
     The classes of one consumer that leave one provider stay together where they can; large
     consumers are placed first, each in the first provider, in the order of the takeovers, that
@@ -98,7 +98,7 @@ class Relocation:
         return self.moves
 
     def _order_consumers(self, source_uuid: str, classes: set[str]) -> list[str]:
-        """Order the consumers to move: those that belong somewhere first, then by size."""
+        """Order the consumers to move: consumers that belong somewhere first, then by size."""
         pinned = {one for takeover in self.takeovers for one in takeover.consumers or ()}
         sizes = {
             consumer: sum(
@@ -108,15 +108,15 @@ class Relocation:
             )
             for consumer in self.allocations
         }
-        # Takeovers with one possible place come before others fill it, and large ones while rooms are whole;
-        # the uuid orders equals, so that a repeated attempt moves everything to the same places.
+        # Takeovers with one possible place are decided before others fill that place, and large ones before
+        # small ones. The uuid orders equals, so that a repeated attempt makes the same moves.
         return sorted(
             (consumer for consumer, size in sizes.items() if size),
             key=lambda consumer: (consumer not in pinned, -sizes[consumer], consumer),
         )
 
     def _place(self, consumer: str, source_uuid: str, takeovers: list[Takeover]) -> None:
-        """Move all the classes to one target if one has room for them, else each by itself."""
+        """Move all classes to one target if one has room for them; otherwise move each class by itself."""
         open_to = [one for one in takeovers if _accepts(one, consumer, takeovers)]
         moving = {one.resource_class for one in takeovers}
         wanted = {
@@ -124,7 +124,7 @@ class Relocation:
             for name, amount in self._read_resources(consumer, source_uuid).items()
             if name in moving
         }
-        # Apart, its processors would come to one NUMA cell and its memory to another.
+        # Moved separately, a consumer's processors could land on one NUMA cell and its memory on another.
         for target_uuid in dict.fromkeys(one.target_uuid for one in open_to):
             there = {one.resource_class: one for one in open_to if one.target_uuid == target_uuid}
             if wanted.keys() <= there.keys() and all(
@@ -141,7 +141,7 @@ class Relocation:
             if self._find_room(one).fits(amount):
                 self._move(consumer, one, amount)
                 return
-        # The amount is divided only here: no provider has room for all of it.
+        # The amount is divided only here, since no provider has room for all of it.
         left = amount
         for one in takeovers:
             part = self._find_room(one).largest_part(left) if one.split else 0
@@ -194,7 +194,8 @@ class Relocation:
         key = (takeover.target_uuid, takeover.as_class)
         if key not in self._rooms:
             record = self.tree.data(takeover.target_uuid).inventory.get(takeover.as_class)
-            # Counted once: _move keeps it, since to count all consumers at each move is quadratic.
+            # The sum is counted once and updated by _move: counting all consumers at each move would be
+            # quadratic.
             used = sum(
                 self._read_resources(consumer, key[0]).get(key[1], 0) for consumer in self.allocations
             )
@@ -203,7 +204,7 @@ class Relocation:
 
 
 def _accepts(takeover: Takeover, consumer: str, takeovers: Iterable[Takeover]) -> bool:
-    """Return whether a consumer may come: it belongs here, or belongs nowhere in particular."""
+    """Return whether this target accepts a consumer, which belongs here or does not belong anywhere."""
     if takeover.consumers is not None:
         return consumer in takeover.consumers
     # A consumer that is pinned elsewhere for this class waits for its own place, even if there is room here.

@@ -1,4 +1,4 @@
-"""The report client: reads provider trees into a cache and writes edited ones back.
+"""The report client, which reads provider trees into a cache and writes edited ones back.
 
 Specification 05 sections C4 to C6.
 """
@@ -19,13 +19,13 @@ from placement.client.provider_tree import ProviderTree
 
 
 class ReportClient:
-    """Keeps a picture of provider trees and brings the service to the state of an edited one.
+    """A client that caches provider trees and brings the service to the state of an edited tree.
 
-    ``adapter`` is a keystoneauth1 Adapter for the placement service, or acts like one.
-    ``association_refresh`` is the age in seconds at which a provider is read again, 0 for never;
-    ``clock`` returns seconds. ``requests_at_once`` bounds the threads that read the records of many
-    consumers; ``progress`` is called as they proceed. One update flow at a time; calls from several
-    threads wait for each other.
+    ``adapter`` is a keystoneauth1 Adapter for the placement service, or an object that acts like one.
+    ``association_refresh`` is the age in seconds at which a provider is read again, 0 for never; ``clock``
+    returns seconds. ``requests_at_once`` bounds the threads that read the records of many consumers;
+    ``progress`` is called as they proceed. One update flow at a time; calls from several threads wait for
+    each other.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReportClient:
             self._cache.clear()
 
     def invalidate_resource_provider(self, name_or_uuid: str) -> None:
-        """Forget one provider with its descendants; no effect if it is not in the cache."""
+        """Forget one provider with its descendants; without effect if it is not in the cache."""
         with self._lock:
             self._cache.drop(name_or_uuid)
 
@@ -116,10 +116,10 @@ class ReportClient:
     ) -> dict[str, dict[str, Any]]:
         """Read all allocations of all consumers at and below a provider in the cache.
 
-        A request per provider and per consumer, some at once, so call it only for a reshape; a second
-        call reads only the consumers that changed. The result maps consumer UUIDs to answers of GET
-        ``/allocations/{consumer}``. Known limit: a consumer with allocations on sharing providers
-        alone is not found. ValueError if the provider is not in the cache.
+        This sends a request per provider and per consumer, several at once, so call it only for a reshape; a
+        second call reads only the consumers that changed. The result maps consumer UUIDs to answers of GET
+        ``/allocations/{consumer}``. Known limit: a consumer with allocations on sharing providers alone is
+        not found. ValueError if the provider is not in the cache.
         """
         with self._lock:
             members = self._cache.tree.get_provider_uuids(nodename)
@@ -131,10 +131,10 @@ class ReportClient:
     def get_tree_and_allocations(self, context: Any, rp_uuid: str) -> tuple[ProviderTree, Records]:
         """Return the whole tree around a provider and the allocations of all its consumers, now.
 
-        For a reshape: a write between this reading and the reshape is a conflict. The first attempt reads
-        all of it, in one snapshot where the service can; elsewhere all records first, which may take
-        long, then the tree, and what changed. After a lost attempt, which empties the cache, the tree in
-        it is new, and only the lists of consumers are read, and the records that changed.
+        This is for a reshape: a write between this reading and the reshape is a conflict. The first attempt
+        reads everything, in one snapshot if the service can; otherwise it reads all records first, which can
+        take long, then the tree and the records that changed. A lost attempt empties the cache, so the next
+        attempt reads the tree again, but only the lists of consumers and the records that changed.
         """
         with self._lock:
             if not self._cache.lost_attempts:
@@ -175,14 +175,13 @@ class ReportClient:
     ) -> None:
         """Bring the service to the state of ``new_tree``; repeat the call after a failure.
 
-        Without ``allocations``, in small writes. With them, even with ``{}``, inventories and
-        allocations change in one reshape; they must be the complete final picture for each
-        consumer named. Providers handed out with the tree and no longer in it are deleted.
-        Unless ``lists_unchanged``, a reshape names only providers whose inventory changes, so
-        that allocations elsewhere in a large tree do not conflict. Providers created for a reshape
-        that the service refuses are deleted again. With ``keeps_created`` they stay after a conflict,
-        for a caller that repeats the reshape at once, and calls ``take_back`` when it gives up; after two
-        such conflicts the inventories that move are closed to new claims.
+        Without ``allocations`` the changes are small writes. With them, even with ``{}``, inventories and
+        allocations change in one reshape; they must be complete and final for each named consumer. Providers
+        handed out with the tree and no longer in it are deleted. Unless ``lists_unchanged``, a reshape names
+        only providers whose inventory changes, so that allocations elsewhere in a large tree do not conflict.
+        Providers created for a reshape that the service refuses are deleted again. With ``keeps_created``
+        they stay after a conflict, for a caller that repeats the reshape at once and calls ``take_back`` when
+        it gives up. After two such conflicts the moving inventories are closed to new claims.
         """
         with self._lock:
             TreeFlush(
@@ -190,7 +189,7 @@ class ReportClient:
             ).run()
 
     def take_back(self, context: Any) -> None:
-        """Undo what was prepared for a reshape that is given up after conflicts."""
+        """Undo the preparations of a reshape that is given up after conflicts."""
         with self._lock:
             self._cache.take_back(context)
 

@@ -1,4 +1,4 @@
-"""One request through an adapter, with one kind of error for whatever keeps an answer away."""
+"""One request through an adapter, with one kind of error for every reason that prevents an answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def send_request(
 ) -> Any:
     """Send a request and return the response, whatever its status.
 
-    :param failed: raised, with a ``status`` of None, if there is no answer, or not the whole of it: no
+    :param failed: the error to raise, with a ``status`` of None, if there is no complete answer: no
         connection, a timeout, no token, no endpoint, no file with certificates. The request may have been
         carried out.
     """
@@ -37,7 +37,7 @@ def send_request(
 
 
 def require_names(url: str) -> None:
-    """Refuse a URL in which a name or uuid is empty: it would select everything, or the first of all.
+    """Refuse a URL in which a name or uuid is empty: such a URL would select everything, or the first object.
 
     :raises EmptyName:
     """

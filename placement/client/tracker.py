@@ -27,7 +27,7 @@ WRITING = "The providers of the node were being written."
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
-    """Mark every error inside as one that is fatal at start-up."""
+    """Mark every error inside the block as fatal at start-up."""
     try:
         yield
     except Exception as error:
@@ -36,7 +36,10 @@ def _writing() -> Iterator[None]:
 
 
 class Driver:
-    """Says what the nodes of an agent should look like; plug-ins derive from it or act like it."""
+    """The base class of drivers, which say what the nodes of an agent should look like.
+
+    Plug-ins derive from this class or act like it.
+    """
 
     def get_available_nodes(self) -> Mapping[str, str]:
         """Map each node's name to the UUID of its root provider."""
@@ -50,17 +53,17 @@ class Driver:
     ) -> None:
         """Edit the tree in place so that it shows what the node should look like.
 
-        ``nodename`` is the name of the node's root provider; sharing providers are in the tree
-        as lone roots. A provider removed from the tree is deleted. Without ``allocations`` no
-        resource may move: raise ReshapeNeeded if one has to. With them, even with none, perform
-        the move: edit the tree and the allocations in place, or raise ReshapeFailed with a
-        reason. Must be repeatable: after conflicts it is called again on fresh ones.
+        ``nodename`` is the name of the node's root provider; sharing providers are in the tree as lone roots.
+        A provider removed from the tree is deleted. Without ``allocations`` no resource may move: raise
+        ReshapeNeeded if one has to. With them, even with none, perform the move: edit the tree and the
+        allocations in place, or raise ReshapeFailed with a reason. The method must be repeatable: after
+        conflicts it is called again with fresh data.
         """
         raise NotImplementedError
 
 
 class ResourceTracker:
-    """Keeps the providers of an agent's nodes as its driver wants them.
+    """The flow that keeps the providers of an agent's nodes as its driver wants them.
 
     Conflicts start over, ``max_attempts`` times in all; a reshape continues for ``reshape_timeout_s``
     seconds, since claims on a busy host are conflicts.
@@ -91,11 +94,11 @@ class ResourceTracker:
         return dict(nodes)
 
     def update_available_resource(self, context: Any, startup: bool = False) -> None:
-        """Update every node; at start-up, what fails while a node is written is raised and must be fatal.
+        """Update every node; at start-up a failed write is raised and must be fatal.
 
-        Whatever fails before that, in the driver or in reading, is logged, so that an agent can start
-        before the service does. Later all failures are logged. In both cases the next period tries
-        again. A failed reshape is always raised.
+        A failure before the first write, in the driver or in reading, is logged, so that an agent can start
+        before the service does. Later all failures are logged. In both cases the next period tries again. A
+        failed reshape is always raised.
         """
         for nodename in self.available_nodes():
             try:
@@ -147,9 +150,9 @@ class ResourceTracker:
     def reshape(self, context: Any, nodename: str, uuid: str) -> None:
         """Move inventories and allocations as the driver says.
 
-        To continue with the old shape would hand out resources twice. So every failure, faults of the
-        driver and of the connection too, is a ReshapeFailed, unless it is a conflict or a failure of
-        the flush that names its provider.
+        Every failure is raised, including faults of the driver and of the connection, because continuing with
+        the old shape would hand out resources twice. The error is ReshapeFailed, unless it is a conflict or a
+        failure of the flush that names its provider.
         """
         LOG.info("Moving inventories and allocations of node %s to their new providers", nodename)
         try:
@@ -171,9 +174,9 @@ class ResourceTracker:
             raise exc.ReshapeFailed(f"node {nodename}: {error!r}") from error
 
     def redrive(self, context: Any, attempt: Callable[[], _T]) -> _T:
-        """Repeat an attempt while it ends in conflicts; if it fails, undo what it prepared."""
+        """Repeat an attempt while it ends in conflicts; after a failure, undo its preparations."""
         try:
             return self._patience.redrive(attempt)
-        except BaseException:  # inventories are not left closed by Ctrl-C either
+        except BaseException:  # BaseException, so that Ctrl-C does not leave inventories closed.
             self._client.take_back(context)
             raise

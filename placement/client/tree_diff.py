@@ -14,7 +14,7 @@ _COLOURS = {"+": "32", "-": "31", "~": "33", ">": "36", "!": "1;31"}
 
 
 def diff_lines(plan: TreePlan) -> list[str]:
-    """List the changes, one a line; empty without changes.
+    """List the changes, one per line; the list is empty if there are none.
 
     The first sign of a line says what happens: ``+`` added, ``-`` removed, ``~`` changed,
     ``>`` allocations move, ``!`` the plan is refused.

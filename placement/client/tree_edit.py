@@ -1,4 +1,4 @@
-"""Editing a provider tree so that it shows what a file says."""
+"""The edits that make a provider tree look as a file says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compute_capacity(record: dict[str, Any]) -> float:
 
 @dataclass
 class TreeEdit:
-    """Edits ``tree`` in place for the given entries of a file, parents before children."""
+    """An edit of ``tree``, in place, for the given entries of a file, parents before children."""
 
     file: TreeFile
     tree: ProviderTree
@@ -29,10 +29,10 @@ class TreeEdit:
     """UUID of each entry's provider, by ``id`` of the entry."""
 
     def run(self) -> list[Takeover]:
-        """Edit, and return the takeovers of classes that their sources lose.
+        """Edit the tree, and return the takeovers of classes that their sources lose.
 
-        TreeFileError, with lines, for changes that a file cannot make: renaming, re-parenting, names of
-        other providers, inventory without capacity.
+        Raises TreeFileError, with line numbers, for changes that a file cannot make: renaming, re-parenting,
+        names of other providers, inventory without capacity.
         """
         before = {uuid: self.tree.data(uuid) for uuid in self.tree.get_provider_uuids()}
         problems = [problem for entry in self.entries for problem in self._place(entry)]
@@ -59,7 +59,7 @@ class TreeEdit:
         """Find an entry's provider in the tree, or add it."""
         parent_uuid = self.uuids.get(id(entry.parent)) if entry.parent else None
         if entry.parent is not None and parent_uuid is None:
-            return  # the problem of the parent is reported
+            return  # The problem of the parent is reported already.
         there = next(
             (key for key in (entry.uuid, entry.name) if key and self.tree.exists(key)), None
         )
@@ -86,8 +86,8 @@ class TreeEdit:
     def _add(self, entry: FileProvider, parent_uuid: str | None) -> str:
         if parent_uuid is None:
             return self.tree.new_root(entry.name, entry.uuid or str(uuids.uuid4()))
-        # The same file gives the same UUID, so that a repeated attempt finds the provider that the
-        # first one created.
+        # The UUID is derived from the file, so that a repeated attempt finds the provider that the first one
+        # created.
         derived = str(uuids.uuid5(uuids.UUID(parent_uuid), entry.name))
         return self.tree.new_child(entry.name, parent_uuid, entry.uuid or derived)
 
@@ -122,7 +122,8 @@ class TreeEdit:
         for asked in entry.takeovers:
             source = asked.source if asked.source in inventories else names.get(asked.source)
             if source is None or asked.resource_class not in inventories[source]:
-                continue  # nothing to take over: done already, or never there
+                # There is nothing to take over: the takeover is done already, or the class was never there.
+                continue
             keeps = self.tree.data(source).inventory if self.tree.exists(source) else {}
             if asked.resource_class in keeps:
                 yield FileProblem(

@@ -23,7 +23,7 @@ from placement.client.exceptions import PlacementClientError
 from placement.client.provider_tree import InventoryByClass, ProviderTree
 
 FORMAT_VERSION = 1
-# Aliases may make a small file stand for a huge tree.
+# Aliases can make a small file stand for a huge tree.
 NODES_AT_MOST = 500_000
 
 _INVENTORY_FIELDS = (
@@ -32,14 +32,14 @@ _INVENTORY_FIELDS = (
 
 
 class FileProblem(NamedTuple):
-    """A mistake in a file, and its line (from 1; 0: not known)."""
+    """A mistake in a file, and its line, counted from 1; 0 if the line is not known."""
 
     line: int
     text: str
 
 
 class TreeFileError(PlacementClientError):
-    """A tree file cannot be used; the text has every problem, one a line with its place."""
+    """A tree file cannot be used; the text lists every problem with its place, one per line."""
 
     def __init__(self, source: str, problems: Iterable[FileProblem]) -> None:
         self.source = source
@@ -78,7 +78,7 @@ class FileProvider:
 
     @property
     def root(self) -> FileProvider:
-        """The entry at the top of this one's tree."""
+        """The root entry of this entry's tree."""
         entry = self
         while entry.parent is not None:
             entry = entry.parent

@@ -18,7 +18,7 @@ from placement.client.tree_file import FileProblem, FileProvider, TreeFile
 
 
 class Refused(exc.PlacementClientError):
-    """The file would destroy inventory in use, or needs a permission that was not given."""
+    """The file would destroy inventory in use, or requires a permission that was not given."""
 
     summary = "Nothing was changed"
 
@@ -47,9 +47,9 @@ class TreePlan:
 
 
 def make_plan(client: ReportClient, context: Any, file: TreeFile) -> TreePlan:
-    """Read the trees of the file from the service and compute the changes; writes nothing.
+    """Read the trees of the file from the service and compute the changes, without writing.
 
-    TreeFileError, with line numbers, if the file does not fit the present state of the service.
+    Raises TreeFileError, with line numbers,, if the file does not fit the present state of the service.
     """
     before = client.get_provider_trees(context, _find_roots(client, context, file))
     plan = TreePlan(before, copy.deepcopy(before))
@@ -85,8 +85,8 @@ def apply_plan(
 ) -> None:
     """Carry a plan out; inventories of several providers change in one request or not at all.
 
-    That request needs the role of the reshaper. ``one_by_one`` avoids it, if no allocations move,
-    and may then stop half way. Raises Refused before anything is written.
+    That request needs the role of the reshaper. ``one_by_one`` avoids that request if no allocations move,
+    but the change can then stop half-way. Raises Refused before anything is written.
     """
     if plan.refusals:
         raise Refused("; ".join(plan.refusals))
@@ -112,7 +112,7 @@ def apply_file(
     reshape_timeout_s: float = RESHAPE_TIMEOUT_S,
     **permissions: bool,
 ) -> TreePlan:
-    """Plan and apply, starting over on conflicts; returns the plan that went through."""
+    """Plan and apply, starting over on conflicts; return the plan that was carried out."""
 
     def attempt() -> TreePlan:
         client.clear_provider_cache()
@@ -203,7 +203,7 @@ def _find_unknown(
 
 
 def _find_losses(plan: TreePlan) -> dict[str, set[str]]:
-    """Map providers to the classes that they lose; all of them if they are removed."""
+    """Map providers to the classes that they lose; all classes of a provider that is removed."""
     lost = {}
     for uuid in plan.before.get_provider_uuids():
         classes = set(_get_inventory(plan.before, uuid)) - set(_get_inventory(plan.wanted, uuid))

@@ -29,7 +29,7 @@ def main() -> int:
 def run(argv: list[str]) -> int:
     """Serve until SIGTERM or SIGINT; 0 after a clean stop, 1 if the service cannot start."""
     options = _make_parser().parse_args(argv)
-    # Loaded once the command line is right: that takes a second.
+    # The service takes a second to load, so it is loaded after the command line has been checked.
     from oslo_config import cfg
 
     from placement import advice, wsgi
@@ -59,7 +59,7 @@ def run(argv: list[str]) -> int:
         print(f"placement-api: {message}", file=sys.stderr)
         return 1
     if conf.use_json:
-        # A program that reads the log reads this stream.
+        # A program that reads the log expects it on this stream.
         LOG.info("Placement %s listens on %s (process %s)", VERSION, server.url, os.getpid())
     else:
         print(_make_greeting(server.url, conf), flush=True)

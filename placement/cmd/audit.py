@@ -1,4 +1,4 @@
-"""placement-manage audit: consumers that hold resources but do not exist, or are not where they hold them.
+"""placement-manage audit, which finds consumers that do not exist, or that hold resources in the wrong place.
 
 Specification 07 section 8.
 """
@@ -41,14 +41,14 @@ FEW = 0.1
 
 
 class AuditError(Exception):
-    """The audit cannot be made, or not with these arguments."""
+    """The audit cannot be made, at least not with these arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
     """A consumer that holds resources.
 
-    :param type: the name of its type, None for none.
+    :param type: the name of its type; None without a type.
     :param changed_at: when its allocations were last written, in UTC; None if never recorded.
     :param held: amounts by class, by provider uuid.
     """
@@ -64,10 +64,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """A server that holds something where it is not.
+    """A server that holds resources on another host than its own.
 
-    :param elsewhere: what that is, by provider uuid; ``own``: the rest.
-    :param is_placed: it has no host, or holds something of its host's tree.
+    :param elsewhere: the amounts there, by provider uuid; ``own``: the rest.
+    :param is_placed: whether the server has no host, or holds resources of its host's tree.
     """
 
     holder: Holder
@@ -81,11 +81,12 @@ class Misplaced:
 class Report:
     """``leaks`` hold resources but do not exist; ``missing`` exist and should hold some, but hold none.
 
-    Against Nova also: ``misplaced`` hold something where they are not; ``unplaced`` hold only that, though
-    they have a host; ``under_way`` hold something and were not compared.
+    An audit against Nova has three more: ``misplaced`` hold resources on another host than their own;
+    ``unplaced`` hold resources only there, although they have a host; ``under_way`` hold resources and were
+    not compared.
 
-    :param compared: how many consumers that hold something were looked at.
-    :param names: of providers, by uuid.
+    :param compared: the number of compared consumers that hold resources.
+    :param names: the names of providers, by uuid.
     """
 
     compared: int
@@ -97,7 +98,7 @@ class Report:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, uuids: Collection[str]) -> "Report":
-        """Return it without what has been removed of these consumers."""
+        """Return the report without the removed allocations of these consumers."""
         return replace(
             self,
             leaks=[leak for leak in self.leaks if leak.uuid not in uuids],
@@ -176,12 +177,12 @@ def _parse_duration(text: str) -> timedelta:
 
 def run(database: Database, arguments: Any) -> int:
     """Make the audit that the arguments describe, and return the exit code, or raise :class:`AuditError`."""
-    # The question comes before the work, which may take minutes, so a missing terminal stops the command
-    # early.
+    # The question is asked before the work, which can take minutes, so that a missing terminal stops the
+    # command early.
     if arguments.remove and not arguments.yes and not (sys.stdin and sys.stdin.isatty()):
         raise AuditError("--remove asks before it removes; without a terminal give --yes")
     if arguments.from_nova:
-        # The import is here because other commands do not need the HTTP libraries.
+        # The HTTP libraries are slow to import, and other commands do not need them.
         from placement.cmd import nova_audit
 
         report = nova_audit.ask(database, arguments.os_cloud)
@@ -216,7 +217,7 @@ def _write_metrics(path: str, left: Report, *, with_places: bool) -> None:
         misplaced = len(left.misplaced) + len(left.unplaced)
         text = "Consumers that hold resources where they are not."
         found["placement_audit_misplaced"] = (text, misplaced)
-    # A registry of its own: the default one has the figures of this process.
+    # A separate registry: the default one has the figures of this process.
     registry = prometheus_client.CollectorRegistry()
     for name, (text, value) in found.items():
         prometheus_client.Gauge(name, text, registry=registry).set(value)
@@ -229,7 +230,7 @@ def _write_metrics(path: str, left: Report, *, with_places: bool) -> None:
 def _read_list(name: str) -> Iterator[str]:
     """Yield the uuids of a list.
 
-    :raises AuditError: a line is anything else. A damaged line, such as the last one of a list that was cut,
+    :raises AuditError: a line is not a uuid. A damaged line, such as the last one of a list that was cut,
         would make a consumer that exists look like a leak.
     """
     if name == "-" and sys.stdin is None:
@@ -238,7 +239,7 @@ def _read_list(name: str) -> Iterator[str]:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise AuditError(f"{name}: {error}") from error
-    # Some programs begin a file with a mark of its encoding.
+    # Some programs begin a file with a byte order mark.
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         given = line.strip().lower()
         if given and not is_uuid_like(given):
@@ -248,7 +249,7 @@ def _read_list(name: str) -> Iterator[str]:
 
 
 def holders(db: Database) -> Iterator[Holder]:
-    """Yield every consumer that holds something. Two statements for each thousand of them."""
+    """Yield every consumer that holds resources, with two statements per thousand consumers."""
     for found in consumer_rows.walk_holders(db):
         yield from _make_holders(found)
 
@@ -262,11 +263,11 @@ def _make_holders(found: consumer_rows.Holdings) -> list[Holder]:
 
 
 def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHING) -> bool:
-    """Remove what the consumer holds; False if it has changed since it was read, or no longer exists.
+    """Remove what the consumer holds; return False if it has changed since it was read, or was deleted.
 
-    :param keeps: what it keeps, by provider uuid; without that it is removed as well.
-    :raises Conflict: 409, what it keeps cannot be written: its inventory no longer admits it
-    :raises AuditError: nobody can be named as the owner of what it keeps
+    :param keeps: the allocations to keep, by provider uuid; the consumer is removed if there are none.
+    :raises Conflict: 409, an allocation to keep cannot be written, since its inventory no longer admits it
+    :raises AuditError: the kept allocations do not have an owner
     """
     project, user = holder.project or "", holder.user or ""
     if keeps and not (project and user):
@@ -276,7 +277,8 @@ def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHI
     change = ConsumerChange(holder.uuid, keeps, project, user, holder.generation)
 
     def work(tx: Transaction) -> bool:
-        # The generation says too little: a move removes a server's consumer and makes it anew, from 1 on.
+        # The generation is not enough: a move removes a server's consumer and creates it again with
+        # generation 1.
         ledger_writes.lock_consumers(tx, [holder.uuid])
         if _make_holders(consumer_rows.holder(tx, holder.uuid)) != [holder]:
             return False
@@ -368,7 +370,7 @@ def _write_amounts(resources: Resources) -> str:
 
 
 def _require_few(number: int, compared: int, at_most: int | None) -> None:
-    """Refuse to remove so many that more probably a part of the list is missing."""
+    """Refuse to remove so many consumers that a part of the list is probably missing."""
     if at_most is None and number > compared * FEW:
         raise AuditError(
             f"Nothing was removed: {number} of {compared} consumers are many more than leaks usually are,"
@@ -380,8 +382,8 @@ def _require_few(number: int, compared: int, at_most: int | None) -> None:
 
 
 def _remove(database: Database, report: Report, arguments: Any) -> set[str]:
-    """Remove what is wrong and old enough, and return the uuids of these consumers."""
-    # With --json, standard output has only the result.
+    """Remove the wrong allocations that are old enough, and return the uuids of their consumers."""
+    # With --json, only the result is printed to standard output.
     say = sys.stderr if arguments.json else sys.stdout
     wrong = [(leak, NOTHING) for leak in report.leaks]
     wrong += [(each.holder, each.own) for each in report.misplaced]

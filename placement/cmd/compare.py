@@ -1,4 +1,4 @@
-"""placement-compare: ask two services the same questions (specification 06 section 13.2)."""
+"""placement-compare, which asks two services the same questions (specification 06 section 13.2)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in ("old", "new"):
         place = getattr(arguments, name)
         if "://" in place and not place.startswith(HTTP):
-            # The URL may be that of a database, with a password.
+            # A user may give the URL of a database by mistake, with its password.
             parser.error(f"{name.upper()} is a URL, but not one of a service: it begins with http.")
     try:
         comparison = _compare(arguments)
@@ -192,7 +192,7 @@ def _choose_status(comparison: Comparison) -> int:
     results = comparison.results
     if any(result.differences for result in results.values() if not result.compared_nothing):
         return DIFFERENT
-    # Two refusals are alike, which must not look as if all were equal.
+    # The service can refuse on both sides alike; that must not look as if everything were equal.
     uncompared = [kind for kind, result in results.items() if result.compared_nothing]
     for kind in uncompared:
         print(

@@ -1,7 +1,7 @@
 """Completion of the commands' words in bash and zsh, which shtab writes from their parsers.
 
-The option ``--shell_completion`` of oslo.config is there in every ``placement-manage`` and
-``placement-status``, but the library looks for its templates where it does not install them.
+``placement-manage`` and ``placement-status`` also show oslo.config's option ``--shell_completion``, which
+fails because the library looks for its templates where it does not install them.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _LACKING = "Completion needs the package shtab: pip install shtab"
 
 
 class _Print(argparse.Action):
-    """Prints the script, and ends the command."""
+    """An argparse action that prints the script and ends the command."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, _: Any, values: Any, option_string: str | None = None
@@ -61,9 +61,9 @@ def print_script(shell: str) -> int:
 
 
 def _find_parser(program: str) -> argparse.ArgumentParser:
-    """Return the parser of a command, which oslo.config gives to no other caller."""
+    """Return the parser of a command, which oslo.config does not otherwise make accessible."""
 
-    # Slow to import, and each command imports this module.
+    # This import is slow, and each command imports this module.
     from unittest import mock
 
     def find(parser: argparse.ArgumentParser, *_: Any) -> None:

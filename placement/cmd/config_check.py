@@ -1,4 +1,4 @@
-"""placement-manage config check: the faults that a start would find (specification 06 section 6.1)."""
+"""placement-manage config check: it finds the faults of a start (specification 06 section 6.1)."""
 
 import argparse
 import configparser
@@ -68,12 +68,12 @@ def add_parser(subparsers: Any, run: Callable[[], int]) -> argparse.ArgumentPars
 
 def run(conf: cfg.ConfigOpts, before: str | None) -> int:
     """Print the findings about a configuration that has been read, and return the exit code."""
-    # Imports here and below are slow, and other commands do not need them.
+    # The imports here and below are slow, and other commands do not need them.
     from placement.client.connection import without_password
     from placement.conf import unknown
 
     for library in ("keystonemiddleware", "keystoneauth"):
-        # The findings say the same in one line.
+        # The findings report the same on one line.
         logging.getLogger(library).setLevel(logging.CRITICAL)
     print(
         f"Checking {', '.join(unknown.list_files(conf)) or 'the environment alone'}",
@@ -93,12 +93,12 @@ def run(conf: cfg.ConfigOpts, before: str | None) -> int:
 
 def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     """Yield the findings; checks that an earlier finding makes impossible are left out."""
-    # The whole service takes almost half of the start of placement-manage.
+    # The imports of the whole service take almost half of the start of placement-manage.
     from placement.conf import unknown
 
     is_enabled = _has_insight(conf)
     metrics = conf.insight.metrics_directory if is_enabled else None
-    # Files made by this user could not be written by the user of the service afterwards.
+    # The user of the service could not write to log files that this user creates.
     conf.set_override("metrics_directory", None, group="insight")
     database, failures = _try_start(conf, is_enabled)
     # The options of all libraries are known only here. Misspelt options come first, the others follow.
@@ -133,7 +133,7 @@ def find_faults(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
 
 
 def _has_insight(conf: cfg.ConfigOpts) -> bool:
-    """Return whether what is under ``/-/`` is served; a malformed value is no yes."""
+    """Return whether ``/-/`` is served; a malformed value counts as no."""
     try:
         return bool(conf.insight.enabled)
     except cfg.Error:
@@ -141,10 +141,10 @@ def _has_insight(conf: cfg.ConfigOpts) -> bool:
 
 
 def _try_start(conf: cfg.ConfigOpts, is_enabled: bool) -> tuple[Database | None, list[Exception]]:
-    """Take each step of a start by itself, so that one fault does not hide the next.
+    """Try each step of a start separately, so that one fault does not hide the next.
 
-    :param is_enabled: what is under ``/-/`` is served.
-    :returns: the database, if it could be opened, and what the steps have failed by.
+    :param is_enabled: whether ``/-/`` is served.
+    :returns: the database, if it could be opened, and the errors of the failed steps.
     """
     from placement import deploy as application
     from placement.extension import find_extensions
@@ -172,7 +172,7 @@ def _try_start(conf: cfg.ConfigOpts, is_enabled: bool) -> tuple[Database | None,
             for extension in find_extensions().values():
                 attempt(partial(extension.check_options, conf))
         if database is not None and not failures:
-            # Makes the client of the identity service.
+            # This call makes the client of the identity service.
             opened = database
             attempt(lambda: application.pipeline(conf, opened, Picture(opened)))
     finally:
@@ -263,7 +263,7 @@ def _check_policies(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
             f"The policy file {name} of [oslo_policy]/policy_file does not exist: the default rules "
             "hold. Write it, or take the option out.",
         )
-    # The faults that forbid a start are the failure above.
+    # The failure above already reports the faults that forbid a start.
     told = [fault.text for fault in files.find_faults(conf) if not fault.forbids_start]
     yield from ((Severity.NOTE, text) for text in told)
 
@@ -272,7 +272,7 @@ def _check_database(conf: cfg.ConfigOpts, database: Database | None) -> Iterator
     if database is None:
         return
     if file := _find_absent_file(database):
-        # A connection would make it.
+        # A connection would create the SQLite file.
         yield from ((Severity.FATAL, text) for text in _explain_absent_file(conf, file))
         return
     try:
@@ -291,7 +291,7 @@ def _check_database(conf: cfg.ConfigOpts, database: Database | None) -> Iterator
         notes = db_api.character_set_notes(conf, database)
         yield from ((Severity.NOTE, text) for text in notes)
     except Exception as error:
-        # A standby answers reads.
+        # A standby can only answer reads.
         is_standby = driver_errors.is_read_only(driver_errors.cause(error))
         yield Severity.NOTE if is_standby else _judge(error), _explain(error, conf)
     finally:
@@ -334,7 +334,7 @@ def _check_identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     try:
         plugin = loading.load_auth_from_conf_options(conf, group)
     except Exception:
-        # Reported above.
+        # This fault is reported above.
         return
     if plugin is None:
         return

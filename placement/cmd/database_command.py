@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 
 class DatabaseCommand:
-    """One command line, whose database is connected when it is first needed."""
+    """One command line; its database is connected on first use."""
 
     program = description = ""
 
@@ -42,11 +42,11 @@ class DatabaseCommand:
         raise NotImplementedError
 
     def exit_code(self, error: Exception) -> int:
-        """Return the exit code for an error that is told in one line."""
+        """Return the exit code for an error that one line explains."""
         return 1
 
     def print_help(self, prog: str | None) -> None:
-        """Print the commands, and the options that matter: the library has thirty, and shows them first."""
+        """Print the commands and the most important options, not the library's thirty."""
         parser = argparse.ArgumentParser(
             prog=prog, description=self.description, usage="%(prog)s [options] COMMAND ...", add_help=False
         )
@@ -87,6 +87,6 @@ class DatabaseCommand:
             print(f"{conf.prog or self.program}: {message}", file=sys.stderr)
             return self.exit_code(error)
         finally:
-            # The server would log an open connection as aborted.
+            # The database server would log a connection that stays open as aborted.
             if "database" in vars(self):
                 self.database.dispose()

@@ -1,6 +1,6 @@
-"""The beginnings of the installed programs: the version is known without the libraries of the program.
+"""The entry points of the installed programs; printing a version does not load the libraries.
 
-Those of ``placement-manage`` take most of a second to load.
+The libraries of ``placement-manage`` take most of a second to load.
 """
 
 import os
@@ -21,7 +21,7 @@ def _run(module: str) -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         sys.stdout.flush()
-        # Python would wait for the threads that ask a service, which may not answer.
+        # A normal exit would wait for threads that ask a service, which may not answer.
         os._exit(INTERRUPTED)
     return code
 

@@ -30,7 +30,7 @@ FILES_BESIDE_CONNECTIONS = 256
 
 
 class _HealthDispatcher:
-    """Serves health checks in a thread of their own: the others may all be waiting for the database."""
+    """A dispatcher with a separate thread for health checks: all others can be waiting for the database."""
 
     def __init__(self, others: ThreadedTaskDispatcher, path: str) -> None:
         self._others, self._path = others, path
@@ -52,10 +52,11 @@ class _HealthDispatcher:
 class Bounds:
     """Limits on what clients may use of the server.
 
-    :param threads: requests that are served at once.
-    :param connections: open at once; beyond that, those are closed that are silent or sending for longest.
-    :param idle_s: how long a connection may be silent.
-    :param request_s: how long a client may take to send a request, headers and body.
+    :param threads: the number of requests served at once.
+    :param connections: the number of open connections; of further ones, those that are silent or sending for
+        longest are closed.
+    :param idle_s: how long a connection can be silent.
+    :param request_s: how long a client can take to send a request, headers and body.
     """
 
     threads: int = 8
@@ -65,7 +66,7 @@ class Bounds:
 
 
 class _TimedRequestParser(HTTPRequestParser):
-    """A request that is being received, and the time at which that began."""
+    """A request that is being received, and the time at which the first byte arrived."""
 
     def __init__(self, adjustments: Any) -> None:
         super().__init__(adjustments)
@@ -75,27 +76,29 @@ class _TimedRequestParser(HTTPRequestParser):
         try:
             super().parse_header(header_plus)
         except ValueError:
-            # int() refuses a number of so many digits.
+            # int() refuses a number with so many digits.
             raise ParsingError("Content-Length is invalid") from None
 
     def received(self, data: bytes) -> int:
         taken: int = super().received(data)
         if self.completed:
-            # With "100 Continue" the server would wait for ever for more of a complete request.
+            # After "100 Continue" the library would wait for ever for more of a request that is already
+            # complete.
             self.expect_continue = False
         return taken
 
 
 class _Task(WSGITask):
     def set_close_on_finish(self) -> None:
-        # The library closes after each answer without a length. A 204 or 304, which has no body, needs none.
+        # The library closes the connection after each answer without a length. An answer of 204 or 304 does
+        # not have a body, and does not need a length.
         asked = self.request.headers.get("CONNECTION", "").lower() == "close"
         if self.has_body or asked or self.version == "1.0":
             super().set_close_on_finish()
 
     def build_response_header(self) -> bytes:
         if is_told_to_stop():
-            # A client that asks again on its connection would keep the process.
+            # While the server stops, a client that reuses its connection would keep the process alive.
             self.request.headers["CONNECTION"] = "close"
         header: bytes = super().build_response_header()
         return header
@@ -109,7 +112,7 @@ class _Channel(HTTPChannel):
 class Server:
     """The application behind a listening socket.
 
-    :param max_body: bytes of the largest body that the application takes.
+    :param max_body: the size in bytes of the largest body that the application accepts.
     :param health: the path of the health check.
     :raises OSError: the server cannot listen on this address.
     """
@@ -135,15 +138,15 @@ class Server:
                 port=port,
                 threads=bounds.threads,
                 ident=None,
-                # This limit is never reached: this server closes the slowest connections before.
+                # The library's limit is never reached: this server closes the slowest connections before.
                 connection_limit=bounds.connections * 2,
                 channel_timeout=bounds.idle_s,
                 cleanup_interval=1,
                 # The bound lies above the limit of the service, which answers with an error of its own.
                 max_request_body_size=max_body * 2,
-                # [oslo_middleware] of the service decides whether a proxy is trusted.
+                # The service decides by [oslo_middleware] whether to trust a proxy.
                 clear_untrusted_proxy_headers=False,
-                # Keep an answer that waits for its client in memory, not in a temporary file.
+                # An answer that waits for its client stays in memory, not in a temporary file.
                 outbuf_overflow=LARGEST_ANSWER_IN_MEMORY,
             )
         except (OSError, ValueError) as error:
@@ -190,7 +193,7 @@ class Server:
         return [entry for entry in self._sockets.values() if isinstance(entry, _Channel)]
 
     def _bound_connections(self) -> None:
-        """Close slow connections once a second, and the slowest ones if there are too many."""
+        """Close slow connections once a second; if there are too many connections, close the slowest."""
         now = time.time()
         if now < self._next_look:
             return
@@ -210,7 +213,7 @@ class Server:
                 channel.will_close = True
 
     def _is_busy(self) -> bool:
-        """Return whether a client waits for an answer or for the rest of one."""
+        """Return whether a client waits for an answer or for the rest of an answer."""
         return any(c.requests or c.total_outbufs_len for c in self._list_channels())
 
 

@@ -51,13 +51,14 @@ class _ManageCommand(DatabaseCommand):
     def act(self, argv: list[str], prog: str | None) -> int:
         conf = self.conf
         try:
-            # config check finds the files as the service does; other commands ignore the variable.
+            # config check reads the files of the service, so it also reads this variable; other commands
+            # ignore it.
             given = any(word.startswith(("--config-file", "--config-dir")) for word in argv)
             as_service = {"config", "check"} <= set(argv) and not given
             files = configuration.named_files() if as_service else {}
             configuration.read(conf, argv, prog=prog, version=VERSION, **files)
         except cfg.RequiredOptError:
-            # Raised last: the command is known, and help needs no database.
+            # The error is raised last: by now the command is known, and help does not need a database.
             if getattr(conf.command, "opens_database", False):
                 raise
         action: Callable[[], int] | None = getattr(conf.command, "action", None)
@@ -202,7 +203,7 @@ class _ManageCommand(DatabaseCommand):
         return 0
 
     def release(self) -> int:
-        """Let the old service write again."""
+        """Allow the old service to write again."""
         database = self.database
         schema.require_usable(database)
         takeover.release(database)
@@ -248,7 +249,7 @@ class _ManageCommand(DatabaseCommand):
             return audit.TROUBLE
 
     def check(self) -> int:
-        """Verify the invariants, and repair them if asked."""
+        """Verify the invariants, and repair them if the user asks for it."""
         database = self.database
         schema.require_usable(database)
         findings = _check_all(database)
@@ -263,7 +264,7 @@ class _ManageCommand(DatabaseCommand):
         return 1 if any(found.count and found.invariant.broken for found in findings) else 0
 
     def scrub(self) -> int:
-        """Go through everything once, and say what was mended; the log has a line for each."""
+        """Scrub the whole database once, and print what was mended; the log has a line for each mend."""
         database = self.database
         schema.require_usable(database)
         with progress.show_rows() as rows:
@@ -281,7 +282,7 @@ class _ManageCommand(DatabaseCommand):
         return 1 if healed or left else 0
 
     def settle(self) -> int:
-        """Settle what a restored backup has brought back, and say what was done."""
+        """Settle the holds and other old state of a restored backup, and print what was done."""
         database = self.database
         schema.require_usable(database)
         with progress.show_rows() as rows:
@@ -335,7 +336,7 @@ class _Batches:
         self.database = database
         self.ids = ids
         self.as_json = as_json
-        # With --json, standard output has only the result.
+        # With --json, only the result is printed to standard output.
         self.notes = sys.stderr if as_json else sys.stdout
         self.totals: dict[str, tuple[int, int]] = {}
         self.raised = False
@@ -345,7 +346,7 @@ class _Batches:
         if count is None:
             print(f"Running batches of {BATCH} until complete", file=self.notes)
         with progress.Bar("rows") as bar:
-            # Small ones: the service runs meanwhile, and may have to wait for the rows of one.
+            # The batches are small: the running service may have to wait for the rows of one.
             while (done := self._run_batch(count or BATCH)) and count is None:
                 bar.update(done)
         if self.as_json:
@@ -363,7 +364,7 @@ class _Batches:
         return MORE if count and done else COMPLETE
 
     def _run_batch(self, maximum: int) -> int:
-        # The flag covers the last batch only: an error that a later batch does not meet again has passed.
+        # The flag covers the last batch only: an error that a later batch does not repeat has passed.
         self.raised = False
         done_in_batch = 0
         for name, migration in online_migrations.list_migrations():
@@ -386,7 +387,7 @@ class _Batches:
 
 
 def _check_all(database: Database) -> list[invariants.Finding]:
-    """Check all invariants on one committed state, which takes a while on a large ledger."""
+    """Check all invariants on one committed state; this takes a while on a large ledger."""
     with progress.Bar("checks", len(invariants.list_invariants())) as bar:
 
         def work(tx: Snapshot) -> list[invariants.Finding]:
@@ -398,7 +399,7 @@ def _check_all(database: Database) -> list[invariants.Finding]:
                 bar.update()
             return findings
 
-        # One snapshot serves all checks: between two readings a claim would look like a wrong counter.
+        # One snapshot serves all checks: a claim between two readings would look like a wrong counter.
         return database.snapshot(work)
 
 

@@ -1,4 +1,4 @@
-"""placement-migrate-compute-inventory: reshape nodes while all services are down (05, C9)."""
+"""placement-migrate-compute-inventory, which reshapes nodes while all services are down (05, C9)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BAD_USAGE = 2
 
 
 class _HelpfulParser(argparse.ArgumentParser):
-    """Shows its help, which is short, with what is wrong: a call without arguments lacks the driver."""
+    """A parser that shows its short help with each error, such as for a call without arguments."""
 
     def error(self, message: str) -> NoReturn:
         self.print_help(sys.stderr)
@@ -73,7 +73,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def load_configuration(files: Sequence[str] | None) -> cfg.ConfigOpts:
-    """Read the configuration as the service does, from the usual places if no files are given."""
+    """Read the configuration as the service does; without files, from the usual places."""
     conf = cfg.ConfigOpts()
     options.register_opts(conf)
     drivers.register_options(conf)
@@ -85,7 +85,7 @@ def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
     driver = drivers.load(arguments.driver, conf)
     with PlacementDirect(conf) as adapter, show_progress() as progress:
         client = ReportClient(adapter, progress=progress)
-        # An empty list must not look as if every node were right.
+        # An empty list must not look as if every node were in order.
         if not client.api.all_providers(None):
             raise ValueError(
                 "The database has no resource providers, so nothing was compared. Is"
@@ -96,7 +96,7 @@ def _migrate(conf: cfg.ConfigOpts, arguments: argparse.Namespace) -> int:
         )
     for node, result in results.items():
         failed = isinstance(result, Exception)
-        # The service's error texts have line breaks; scripts read one line per node.
+        # The service's error texts contain line breaks, but scripts read one line per node.
         words = " ".join(str(result).split())
         print(escape_unprintable(f"{node}: {f'failed: {words}' if failed else words}"))
     return FAILED if any(isinstance(one, Exception) for one in results.values()) else DONE
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"placement-migrate-compute-inventory: {error}", file=sys.stderr)
         return BAD_USAGE
     except Exception as error:
-        # No node was changed: the database or the list of nodes could not be read.
+        # No node was changed, because the database or the list of nodes could not be read.
         message = advice.explain(error, conf) if conf else None
         in_words = str(error) if isinstance(error, PlacementClientError) else repr(error)
         print(

@@ -1,4 +1,4 @@
-"""The audit against Nova: who does not exist there, and who is not where it holds something.
+"""The audit against Nova: consumers that it does not know, and servers with resources on another host.
 
 Specification 07 section 8.1.
 """
@@ -17,7 +17,7 @@ from placement.db.database import Database
 
 
 def ask(database: Database, cloud: str | None) -> Report:
-    """Compare the ledger with the Nova of a cloud of clouds.yaml, or that of the environment."""
+    """Compare the ledger with the Nova of a cloud of clouds.yaml, or of the environment."""
     name = cloud or os.environ.get("OS_CLOUD")
     try:
         adapter = (
@@ -34,23 +34,23 @@ def ask(database: Database, cloud: str | None) -> Report:
 def compare_with_nova(database: Database, nova: Nova) -> Report:
     """Compare the ledger with what Nova says.
 
-    :raises AuditError: it may be the Nova of another cloud
+    :raises AuditError: this may be the Nova of another cloud
     """
-    # The ledger first: a consumer that claims afterwards cannot look like a leak.
+    # The ledger is read first, so that a consumer that claims afterwards cannot look like a leak.
     held = [holder for holder in holders(database) if holder.type in TYPES]
     existing = {consumer.uuid: consumer for consumer in nova.consumers()}
     # The places are read after the servers: a new host has a provider before it has a server.
     places = Places(database)
     _require_same_cloud(held, existing, places)
     known = [(holder, existing[holder.uuid]) for holder in held if holder.uuid in existing]
-    # A server that the list lacks is asked for by itself before it is called a leak.
+    # A server that the list lacks is requested by itself before it counts as a leak.
     leaks = [h for h in held if h.uuid not in existing and not nova.knows(h.uuid)]
     needy = {consumer.uuid for consumer in existing.values() if consumer.must_hold}
     needy -= {holder.uuid for holder in held}
     wrong = [found for each in known if (found := _compare(*each, places))]
     wrong = [found for each in wrong if (found := _compare_again(each, nova, places))]
     if needy or wrong:
-        # Consumers that have claimed meanwhile are not missing, and those that have changed may have moved.
+        # A consumer that claimed meanwhile is not missing, and one that changed may have moved.
         now = {holder.uuid: holder for holder in holders(database)}
         needy -= now.keys()
         wrong = [each for each in wrong if now.get(each.holder.uuid) == each.holder]
@@ -68,7 +68,7 @@ def compare_with_nova(database: Database, nova: Nova) -> Report:
 def _require_same_cloud(
     held: Sequence[Holder], existing: Mapping[str, NovaConsumer], places: Places
 ) -> None:
-    """Refuse a Nova that may be that of another cloud: it does not know who exists in this one."""
+    """Refuse a Nova that may belong to another cloud, since it does not know the consumers of this one."""
     if held and not any(holder.uuid in existing for holder in held):
         raise AuditError(
             f"Nova knows none of the {len(held)} consumers that hold something here, so nothing was"
@@ -84,19 +84,20 @@ def _require_same_cloud(
 
 
 def _compare(holder: Holder, consumer: NovaConsumer, places: Places) -> Misplaced | None:
-    """Compare what a consumer holds with where it is; return None if they agree, or it is under way."""
+    """Compare a consumer's allocations with its host; return None if they agree or a move is under way."""
     if consumer.nodes is None:
         return None
     allowed = places.own(consumer.nodes)
     own = {uuid: resources for uuid, resources in holder.held.items() if uuid in allowed}
     elsewhere = {uuid: resources for uuid, resources in holder.held.items() if uuid not in allowed}
-    # A server that holds nothing of its own tree is only reported: what it holds is all that it has.
+    # A server without allocations in its own tree is only reported: the audit must not remove all that it
+    # has.
     is_placed = consumer.node is None or not own.keys().isdisjoint(places.tree(consumer.node))
     return Misplaced(holder, consumer, own, elsewhere, is_placed) if elsewhere else None
 
 
 def _compare_again(found: Misplaced, nova: Nova, places: Places) -> Misplaced | None:
-    """Compare once more with what Nova says now of this server alone; what is only told is not asked for."""
+    """Compare again with Nova's present data of this one server, unless the finding is only reported."""
     uuid = found.holder.uuid
     if not found.is_placed:
         return found

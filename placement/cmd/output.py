@@ -1,4 +1,4 @@
-"""The output of commands: a table for people or, with ``--json``, the same as JSON for programs."""
+"""The output of commands: a table for people, or with ``--json`` the same data for programs."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print a document on standard output, which has nothing else then."""
+    """Print a document to standard output, which then contains nothing else."""
     json.dump(document, sys.stdout, indent=2, default=str)
     print(flush=True)
 
@@ -25,9 +25,9 @@ def print_json(document: Any) -> None:
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
 ) -> PrettyTable:
-    """Return a table whose columns ``left`` are words; the others are numbers, at the right.
+    """Return a table with the columns ``left`` as text on the left, and all others as numbers on the right.
 
-    A cell may have several lines, and shows no other control character.
+    A cell can have several lines; other control characters are not shown.
     """
     made = PrettyTable(columns, align="r")
     for name in left:

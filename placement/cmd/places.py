@@ -1,4 +1,4 @@
-"""The places where a server may hold something: its host's tree, and the providers that share with it."""
+"""The providers on which a server can have allocations: its host's tree, and providers that share with it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from placement.db.database import Database
 
 
 class Places:
-    """All providers, by the trees that they are in."""
+    """All providers, by tree."""
 
     def __init__(self, database: Database) -> None:
         rows, pairs = database.snapshot(
@@ -27,7 +27,7 @@ class Places:
                 self._shared[self._find_root(id_)].add(uuids[sharing_id])
 
     def tree(self, name: str) -> frozenset[str]:
-        """Return the uuids of the tree of the provider of this name, none if there is no such provider."""
+        """Return the uuids of the tree of the provider of this name, empty if it does not exist."""
         id_ = self._id_by_name.get(name)
         return frozenset() if id_ is None else frozenset(self._trees[self._find_root(id_)])
 
@@ -38,7 +38,7 @@ class Places:
         return frozenset().union(*(self._trees[root] | self._shared.get(root, set()) for root in roots))
 
     def _find_root(self, id_: int) -> int:
-        """Go up by what is stored: the root, or else the parent, as far as there is one."""
+        """Return the root of a provider by its stored root, otherwise by walking up its parents."""
         passed: set[int] = set()
         while id_ not in passed:
             passed.add(id_)
@@ -47,5 +47,5 @@ class Places:
             if above is None or above not in self._above:
                 return id_
             id_ = above
-        # A circle, in a damaged database.
+        # In a damaged database parents can form a cycle.
         return min(passed)

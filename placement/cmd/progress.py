@@ -19,10 +19,10 @@ WIDTH = 20
 
 
 class Bar:
-    """A line on stderr that says how much is done; on terminals only, and gone at the end.
+    """A line on stderr that shows the progress; on terminals only, and erased at the end.
 
     :param unit: what is counted.
-    :param total: how many there are; None: not known.
+    :param total: the number of units; None if it is not known.
     """
 
     def __init__(self, unit: str = "", total: int | None = None) -> None:
@@ -38,22 +38,22 @@ class Bar:
         self._write(ERASE)
 
     def update(self, more: int = 1) -> None:
-        """Count that more is done."""
+        """Add to the number of units done."""
         self._done += more
         if time.monotonic() - self._drawn_s >= DRAWN_EVERY_S:
             self._draw()
 
     def show(self, what: str, done: int, total: int | None) -> None:
-        """Say what is being done, how much of it is done, and how much there is."""
+        """Show the work, the number of units done, and their total."""
         self._what, self._done, self.total = f"{escape_unprintable(what)}: ", done, total
         self._draw()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start again at 0."""
         self._done = 0
 
     def print(self, line: str) -> None:
-        """Print a line on stderr that stays, above this one."""
+        """Print a lasting line to stderr, above the progress line."""
         self._write(ERASE)
         print(escape_lines(line), file=sys.stderr, flush=True)
 
@@ -67,7 +67,7 @@ class Bar:
             filled = WIDTH * min(self._done, self.total) // max(self.total, 1)
             bar = f"[{'#' * filled}{'.' * (WIDTH - filled)}] "
         line = f"{bar}{self._done}{total} {self._unit}"
-        # A line that a narrow terminal breaks is not erased whole.
+        # A line that wraps on a narrow terminal could not be erased completely.
         room = _count_columns() - 1
         self._write(ERASE + (self._what + line if len(self._what + line) <= room else line[:room]))
 
@@ -78,7 +78,7 @@ class Bar:
 
 
 def _count_columns() -> int:
-    """Return how wide the terminal of stderr is; 80 if it does not say."""
+    """Return the width of the terminal of stderr, 80 if the width is not known."""
     with contextlib.suppress(OSError):
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     return 80
@@ -98,10 +98,10 @@ def show_progress() -> Iterator[ProgressCallback]:
 
 @contextlib.contextmanager
 def show_rows(every_s: float = LINE_EVERY_S, bar: Bar | None = None) -> Iterator[ProgressCallback]:
-    """Yield a callback for the rows done in a step: what is being done, rows done, rows in all.
+    """Yield a callback that takes the work, the rows done in a step and the rows in all.
 
-    It moves a bar; where stderr is not a terminal, it prints a line every few seconds, and none for a
-    shorter step.
+    The callback moves a bar. If stderr is not a terminal it prints a line every few seconds, and nothing for
+    a shorter step.
     """
     said_s = time.monotonic()
     with bar or Bar("rows") as bar:

@@ -30,7 +30,8 @@ _INCOMPLETE = select(func.count()).select_from(UUIDS_WITHOUT_RECORD.subquery())
 class UpgradeCheck(NamedTuple):
     """A row of the table.
 
-    :param fields: reads the values of ``text`` on any schema from b4ed3a175331 on; None: all is well.
+    :param fields: a function that reads the values of ``text`` on any schema since b4ed3a175331; it returns
+        None if all is well.
     """
 
     title: str
@@ -134,7 +135,7 @@ SHOWN_IF_FOUND = (
         _find_waiting_revisions,
         "{waiting} for this database, from {current} to {head}. Run the "
         '"placement-manage db sync" command before the workers are replaced. They may go on serving.',
-        # A waiting revision is normal before every upgrade that brings one.
+        # A revision that waits is normal before every upgrade that brings one.
         Code.SUCCESS,
     ),
     WRONG_COUNTERS,
@@ -150,7 +151,7 @@ SHOWN_IF_FOUND = (
         "{words}. When it is stopped everywhere, the "
         '"placement-manage db sync --finish" command ends it; or wait until '
         "[placement_database]/finish_after has passed.",
-        # A state that is meant to be, so no tool is to stop at it.
+        # A coexistence is intended, so no tool should stop because of it.
         Code.SUCCESS,
     ),
     UpgradeCheck(

@@ -1,4 +1,4 @@
-"""placement-tree: export, compare and apply provider trees as files."""
+"""placement-tree, which exports, compares and applies provider trees as files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ The format of the file is the JSON Schema placement/client/schemas/provider_tree
 
 
 def _parse_words(argv: Sequence[str]) -> argparse.Namespace:
-    """Read the options of the connection in any position, then the command with its own."""
+    """Read the options of the connection in any position, then the command with its own options."""
     direct = "--direct" in argv
     known, rest = (None, list(argv)) if direct else connection.take_identity("placement-tree", argv)
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -78,7 +78,7 @@ def _make_parser(*, with_service: bool = True) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
-    # The commands come first in the help.
+    # The help lists the commands first.
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     options = parser.add_argument_group("options")
     options.add_argument("-h", "--help", action="help", help="show this help message and exit")
@@ -134,7 +134,7 @@ def _connect(arguments: argparse.Namespace) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _start_direct(config_files: Sequence[str] | None) -> Iterator[Any]:
-    # Imported here, since remote commands need neither the server nor its database drivers.
+    # Remote commands need neither the server nor its database drivers, so the import is here.
     from placement import advice, db_api
     from placement.cmd.migrate_inventory import load_configuration
     from placement.direct import PlacementDirect
@@ -144,7 +144,7 @@ def _start_direct(config_files: Sequence[str] | None) -> Iterator[Any]:
         with PlacementDirect(conf) as direct:
             yield direct
     except OSError:
-        # The error is about a file that the command names.
+        # Show the error as one of the file that the command names.
         raise
     except Exception as error:
         message = advice.explain(error, conf)
@@ -160,7 +160,7 @@ def _export_trees(client: ReportClient, arguments: argparse.Namespace) -> int:
     if bool(wanted) == arguments.all:
         raise _BadUsage("name providers to export, or give --all")
     if arguments.all:
-        # The providers are sorted by name: two exports of one service can be compared.
+        # The providers are sorted by name, so that two exports of one service can be compared.
         everything = sorted(client.api.all_providers(None), key=lambda one: one["name"])
         if not everything:
             raise _BadUsage("the service has no resource providers, and nothing was written")
@@ -186,7 +186,7 @@ def _find_roots(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a full disk keeps the old one."""
+    """Replace a file in one step, so that a full disk leaves the old one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -230,7 +230,7 @@ def _apply_file(client: ReportClient, arguments: argparse.Namespace) -> int:
 
 
 class _BadUsage(Exception):
-    """The arguments contradict each other, or the state of the service."""
+    """The arguments contradict each other or the state of the service."""
 
 
 _IN_WORDS = (
@@ -258,7 +258,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         words = escape_lines(connection.without_password(_explain(error, arguments.command)))
         print(f"placement-tree: {words}", file=sys.stderr)
-        # A failed apply may have written a part; a file or words that are wrong are trouble, as everywhere.
+        # A failed apply may have written a part. A faulty file or argument is trouble (2), as in other
+        # commands.
         is_of_service = isinstance(error, PlacementClientError)
         is_of_service &= not isinstance(error, TreeFileError) and not _find_unanswered(error)
         return FAILED if arguments.command == "apply" and is_of_service else TROUBLE
@@ -290,7 +291,7 @@ _ADVICE = {
 
 
 def _find_unanswered(error: BaseException | None) -> NotAnswered | None:
-    """Return the request without an answer that led to a failure, None if all were answered."""
+    """Return the request without an answer that led to a failure, or None if all were answered."""
     while error is not None and not isinstance(error, NotAnswered):
         error = error.__cause__
     return error

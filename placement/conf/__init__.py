@@ -1,4 +1,4 @@
-"""Every option of the service (specification 06 section 4), and where values come from (section 3)."""
+"""Every option of the service (specification 06 section 4), and the sources of values (section 3)."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ CONFIG_FILE = "placement.conf"
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return (group, options) pairs for the sample generator; entry point ``placement.conf``."""
+    """Return (group, options) pairs for the sample generator; the entry point ``placement.conf``."""
     return [(group, list(options)) for group, options in BY_GROUP.items()]
 
 
@@ -29,9 +29,9 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
 
 def named_files(config_files: list[str] | None = None) -> dict[str, Any]:
-    """Return, for :func:`read`, these files and no others, or that of ``OS_PLACEMENT_CONFIG_DIR``.
+    """Return for :func:`read` the given files, otherwise the one in ``OS_PLACEMENT_CONFIG_DIR``.
 
-    Nothing if neither names any: then oslo.config searches.
+    The result is empty if neither names a file; then oslo.config searches.
     """
     directory = os.environ.get("OS_PLACEMENT_CONFIG_DIR", "").strip()
     files = config_files or ([str(Path(directory) / CONFIG_FILE)] if directory else [])
@@ -41,17 +41,17 @@ def named_files(config_files: list[str] | None = None) -> dict[str, Any]:
 def load(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> None:
     """Read the configuration of the web application; the server's command line is never parsed.
 
-    :param config_files: read these and nothing else instead of searching.
-    :raises oslo_config.cfg.Error: one is missing, or ``[placement_database]/connection``.
+    :param config_files: read only these files instead of searching.
+    :raises oslo_config.cfg.Error: a file or ``[placement_database]/connection`` is missing.
     """
     read(conf, [], **named_files(config_files))
 
 
 def require_read(conf: cfg.ConfigOpts) -> None:
-    """Let ``conf``, if it was never called, read no command line and no files: what was set on it counts.
+    """Initialise a ``conf`` that was never called, without a command line and without files.
 
-    Only then has it the options that name files, and can find policy files. Tests of other projects hand over
-    such an object.
+    The values set on it stay. The call registers the options that name files, which are needed to find policy
+    files. Tests of other projects pass such an object.
 
     :raises oslo_config.cfg.Error: ``[placement_database]/connection`` is missing.
     """
@@ -62,7 +62,8 @@ def require_read(conf: cfg.ConfigOpts) -> None:
 def read(conf: cfg.ConfigOpts, argv: Sequence[str], **more: Any) -> None:
     """Let ``conf`` parse a command line and its files.
 
-    :raises oslo_config.cfg.Error: the library's, but that what stands behind a dollar sign is not repeated.
+    :raises oslo_config.cfg.Error: the error of the library, without the text after a dollar sign, which can
+        be secret.
     """
     try:
         conf(argv, project=PROJECT, **more)

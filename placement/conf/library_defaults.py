@@ -1,4 +1,4 @@
-"""The defaults that the service changes in its libraries (specifications 01 section 15, 06 section 5)."""
+"""The library defaults that the service changes (specifications 01 section 15, 06 section 5)."""
 
 from typing import Any
 
@@ -27,18 +27,18 @@ CORS: dict[str, Any] = {
     "allow_methods": ["GET", "PUT", "POST", "DELETE", "PATCH"],
 }
 
-# Alembic says three lines for each revision.
+# Alembic logs three lines for each revision.
 LOG_LEVELS = ["routes=INFO", "alembic=WARNING"]
 
 
 def set_for_process() -> None:
-    """Change the libraries' defaults; entry point ``oslo.config.opts.defaults``."""
+    """Change the libraries' defaults; the entry point ``oslo.config.opts.defaults``."""
     cors.set_defaults(**CORS)
     log.set_defaults(default_log_levels=_list_log_levels())
 
 
 def set_for(conf: cfg.ConfigOpts) -> None:
-    """Give ``conf`` the service's defaults and leave those of other applications alone."""
+    """Set the service's defaults on ``conf`` and leave the defaults of other applications unchanged."""
     conf.register_opts(cors.CORS_OPTS, group="cors")
     for name, value in CORS.items():
         conf.set_default(name, value, group="cors")

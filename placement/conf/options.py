@@ -1,6 +1,6 @@
 """Every option of the service, by group (specification 06 section 4, 07 section 1).
 
-Extensions declare theirs, which are in ``[insight]``, in their ``options.py``.
+Extensions declare their options, all in ``[insight]``, in their ``options.py``.
 """
 
 from pathlib import Path
@@ -300,7 +300,7 @@ DATABASE = (
     ),
 )
 
-# The other options of this group are oslo.middleware's.
+# The other options of this group belong to oslo.middleware.
 HEALTHCHECK = (
     cfg.StrOpt(
         "path",

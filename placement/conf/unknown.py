@@ -1,4 +1,4 @@
-"""Options and sections of the configuration that are never read: misspelt, or of another release."""
+"""Options and sections of the configuration that are never read: misspelt, or from another release."""
 
 import difflib
 import os
@@ -39,11 +39,11 @@ Options = dict[str, set[str]]
 
 
 class Given(NamedTuple):
-    """A section that begins, or an option that is given, in a file or the environment.
+    """A section or an option in a file, or an option in the environment.
 
-    :param place: for people, such as ``/etc/placement/placement.conf:7``.
-    :param section: as it is written; ``group`` is what oslo.config makes of it.
-    :param name: of the option, with underscores; empty for a section.
+    :param place: the place for people, such as ``/etc/placement/placement.conf:7``.
+    :param section: the section as written; ``group`` is oslo.config's form of it.
+    :param name: the name of the option, with underscores; empty for a section.
     """
 
     place: str
@@ -66,7 +66,7 @@ def find_unknown_options(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _suggest(known: Options, given: Given) -> str:
-    """Return the end of the sentence about an unknown option: where it belongs, or which may be meant."""
+    """Return the end of the sentence about an unknown option: its right section, or a similar name."""
     if homes := [f"[{group}]" for group in sorted(known) if given.name in known[group]]:
         return f"; it belongs into {' or '.join(homes)}."
     near = difflib.get_close_matches(given.name, known[given.group], 1)
@@ -74,7 +74,7 @@ def _suggest(known: Options, given: Given) -> str:
 
 
 def find_misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
-    """Return a sentence for each section of a file whose name is almost one of the service."""
+    """Return a sentence for each section of a file with a name similar to a section of the service."""
     known = {name.lower(): name for name in _list_known(conf)}
     foreign = {conf[IDENTITY].auth_section} | set(conf)
     misspelt = []
@@ -88,7 +88,7 @@ def find_misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def find_misplaced(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
-    """Return where an option that is missing stands by mistake: misspelt, or in another section."""
+    """Return the place where a missing option stands by mistake, misspelt or in another section."""
     for given in _list_given(conf):
         if given.group == group and difflib.get_close_matches(given.name, [name], 1, NEARLY):
             return f"{given.place} sets {given.name}: did you mean {name}?"
@@ -99,7 +99,7 @@ def find_misplaced(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
 
 
 def find_place(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
-    """Return where an option is given, under its present name: the last place, which wins."""
+    """Return the place where an option is given under its present name; the last one, which wins."""
     asked = group, name
     found = [given.place for given in _list_given(conf) if (given.group, given.name) == asked]
     return found[-1] if found else None
@@ -114,14 +114,14 @@ def list_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _list_known(conf: cfg.ConfigOpts) -> Options:
-    """Return the present and former names of options, and those registered on ``conf``."""
+    """Return the present and former names of options, and the options registered on ``conf``."""
     known: Options = {}
     for entry in entry_points(group="oslo.config.opts"):
         if entry.name in NAMESPACES:
             for group, options in entry.load()():
                 _add(known, str(getattr(group, "name", group) or "DEFAULT"), options)
     _add(known, IDENTITY, loading.get_session_conf_options())
-    # The plugin may have a group of its own; options of other groups are not checked.
+    # The plugin can have its own group; the options of other groups are not checked.
     _add(known, IDENTITY, _list_ways_to_log_in(conf))
     for group in known:
         if group in conf:
@@ -144,7 +144,7 @@ def _list_ways_to_log_in(conf: cfg.ConfigOpts) -> list[cfg.Opt]:
     try:
         return common + loading.get_auth_plugin_conf_options(conf[IDENTITY].auth_type or "password")
     except Exception:
-        # The plugin does not exist. The service will not start, and will say so.
+        # The plugin does not exist; the service will refuse to start and report it.
         return common
 
 
@@ -153,7 +153,7 @@ def _list_given(conf: cfg.ConfigOpts) -> list[Given]:
 
 
 def _read_files(conf: cfg.ConfigOpts) -> Iterator[Given]:
-    """Yield what stands in the files, which oslo.config has read without a fault."""
+    """Yield the sections and options of the files, which oslo.config could read."""
     for path in list_files(conf):
         section = group = ""
         for number, line in enumerate(Path(path).read_text(errors="replace").split("\n"), 1):

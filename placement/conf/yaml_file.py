@@ -1,4 +1,4 @@
-"""A file of an operator that maps names to something, in YAML: faults are told with file and line."""
+"""A YAML mapping that an operator writes; each fault is reported with file and line."""
 
 from pathlib import Path
 from typing import Any
@@ -7,14 +7,17 @@ import yaml
 
 
 class Unusable(Exception):
-    """The file cannot be used at all. The message says where and why, without a period at its end."""
+    """The file cannot be used at all.
+
+    The message gives the place and the reason, without a period at its end.
+    """
 
 
 def read(path: Path, meaning: str) -> tuple[dict[Any, Any], dict[str, list[int]]]:
-    """Return what the file maps, and the lines of each name; of a repeated one the last counts.
+    """Return the mapping, and the lines of each name; the last of repeated names counts.
 
     :param meaning: a clause that says what the file maps, for the message if it does not.
-    :raises Unusable: it cannot be read, or is not YAML, or is not a mapping.
+    :raises Unusable: the file cannot be read, or is not YAML, or is not a mapping.
     """
     try:
         text = path.read_text()
@@ -48,7 +51,7 @@ def _explain(path: Path, error: Exception) -> str:
 
 
 def _find_mark(error: yaml.MarkedYAMLError) -> tuple[int, str]:
-    """Return the line and the words; of what the end of the file leaves open, the line where it begins."""
+    """Return the line and text of an error; for an unclosed construct, the line where it begins."""
     mark, words = error.problem_mark, error.problem or ""
     if error.context_mark and ("end of stream" in words or "stream end" in words):
         mark, words = error.context_mark, f"{error.context}, {words}"

@@ -17,19 +17,20 @@ HARMLESS = frozenset({
 
 
 class UnusableUrl(exc.ArgumentError):
-    """The URL cannot be used; the message repeats nothing that may be secret."""
+    """The URL cannot be used; the message does not repeat anything that may be secret."""
 
 
 def parse(text: str) -> URL:
     """Return the URL.
 
-    :raises UnusableUrl: it cannot be parsed, or a password with an ``@`` has become a part of the host.
+    :raises UnusableUrl: the URL cannot be parsed, or a password with an ``@`` would become a part of the
+        host.
     """
     try:
         url = make_url(text)
     except (exc.ArgumentError, ValueError):
         url = None
-    # PostgreSQL: a host that begins with it is the name of a socket.
+    # On PostgreSQL, a host that begins with one of these characters is the path of a socket.
     if url is None or "@" in (url.host or "")[1:]:
         raise UnusableUrl(
             "it cannot be parsed; in a password, @ is written as %40, and the port is a number"
@@ -48,8 +49,8 @@ def hosts(url: URL) -> list[tuple[str, str]]:
 
 
 def show(url: URL) -> str:
-    """Return the URL with its password, and every parameter that may be one, masked."""
+    """Return the URL with its password masked, and every parameter that can be a password."""
     masked = {name: MASK for name in url.query if name not in HARMLESS}
     text = url.update_query_dict(masked).render_as_string(hide_password=True)
-    # An asterisk comes out escaped.
+    # SQLAlchemy would percent-encode an asterisk.
     return text.replace("=%2A%2A%2A", f"={MASK}")

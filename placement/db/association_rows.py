@@ -18,8 +18,8 @@ MODIFIED: ColumnElement[Any] = func.coalesce(models.traits.c.updated_at, models.
 class Associations:
     """The associations of one kind that providers have.
 
-    :param table: of the associations; ``key``: its column that refers to a row of the kind.
-    :param name: the column by which the kind is known; ``shown``: what is read of it for a provider.
+    :param table: the table of the associations; ``key``: its column that refers to a row of the kind.
+    :param name: the column that identifies the kind; ``shown``: the columns that are read for a provider.
     """
 
     def __init__(
@@ -47,33 +47,33 @@ class Associations:
         )
 
     def of_provider(self, access: Access, provider_uuid: str) -> tuple[int, list[Row]] | None:
-        """Return the provider's generation, and the id with what is shown of each in id order.
+        """Return the provider's generation, and its associations as id and shown columns, in id order.
 
-        None if there is no such provider. One statement.
+        None if the provider does not exist. One statement.
         """
         rows = access.rows(self._of_provider, {"uuid": provider_uuid})
         return (rows[0][0], [row[1:] for row in rows if row[1] is not None]) if rows else None
 
     def ids(self, tx: Transaction, provider_id: int) -> dict[str, int]:
-        """Return the ids of what a locked provider has, by name. One statement."""
+        """Return the ids of a locked provider's associations, by name. One statement."""
         return {row[0]: row[1] for row in tx.rows(self._ids, {"provider": provider_id})}
 
     def add(self, tx: Transaction, provider_id: int, ids: Collection[int]) -> None:
-        """Give a locked provider what it does not have. One statement, or none for no id.
+        """Add associations that a locked provider does not have. One statement, or none for no id.
 
-        :raises StaleRead: one was deleted meanwhile.
+        :raises StaleRead: an associated row was deleted meanwhile.
         """
         common = {"resource_provider_id": provider_id, "created_at": models.now()}
         with stale_if_refused(f"a row that {self._table.name} refers to was deleted"):
             tx.insert(self._table, [{self._key: key, **common} for key in sorted(ids)])
 
     def remove(self, tx: Transaction, provider_id: int, ids: Collection[int]) -> None:
-        """Take these from a locked provider. One statement, or none for no id."""
+        """Remove these associations from a locked provider. One statement, or none for no id."""
         for batch in batches(sorted(ids)):
             tx.change(self._delete, {"provider": provider_id, "keys": batch})
 
     def remove_all(self, tx: Transaction, provider_id: int) -> int:
-        """Take all from a locked provider; return how many it had. One statement."""
+        """Remove all associations from a locked provider; return their number. One statement."""
         return tx.change(self._delete_all, {"provider": provider_id})
 
 

@@ -1,4 +1,4 @@
-"""The values that a write hands to :func:`placement.db.writes.finish`, and who else learns of them. Pure."""
+"""The values that a write passes to :func:`placement.db.writes.finish`, and observers of them. Pure."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ Steps = Mapping[int, Collection[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOutcome:
-    """A consumer as a write leaves it. An owner, a type or allocations of None stay as they were.
+    """A consumer as a write leaves it. An owner, a type or allocations of None mean unchanged.
 
-    ``generation``: after the write. ``held``: amounts by class, by provider uuid; a consumer that holds
-    nothing is removed.
+    ``generation``: the generation after the write. ``held``: amounts by class, by provider uuid; a consumer
+    that holds nothing is removed.
     """
 
     author: Author
@@ -32,7 +32,7 @@ class ConsumerOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Providers that have left a tree: they were deleted, or moved to another one."""
+    """Providers that have left a tree, because they were deleted or moved to another tree."""
 
     provider_ids: Collection[int]
     root_uuid: str
@@ -44,14 +44,14 @@ class Change:
 
     :param stepped: providers whose generation and revision go up.
     :param touched: ids of providers of which the revision alone goes up: searches read them again.
-    :param usage_only: nothing of the stepped and the touched has changed but what is used of them.
+    :param usage_only: only the usage of the stepped and touched providers has changed.
     :param written: ids of providers whose rows were written with their new revision already.
-    :param left: providers that are not in their tree any more; their rows, too, are written already.
-    :param renamed_classes: ids of resource classes: each provider that has inventory of one is read again.
+    :param left: providers that have left their tree; their rows, too, are written already.
+    :param renamed_classes: ids of resource classes; searches read each provider with inventory of one again.
     :param is_unnamed: the log cannot say what has changed, so searches compare all providers.
     :param counters: ids of inventory records, and by how much their usage goes up.
-    :param owner_usages: by how much the sums of owners go up.
-    :param consumers: by uuid; each was taken by :func:`placement.db.writes.take`.
+    :param owner_usages: the amounts by which the sums of owners go up.
+    :param consumers: the consumers by uuid; each was taken by :func:`placement.db.writes.take`.
     """
 
     stepped: Steps = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Change:
 
 
 class WriteWatcher(Protocol):
-    """An observer of writes that needs what was there before."""
+    """An observer of writes that needs the state before them."""
 
     def take(
         self,
@@ -76,7 +76,7 @@ class WriteWatcher(Protocol):
         consumers: Collection[str],
         new_consumers: Collection[str],
     ) -> Callable[[Change], object]:
-        """Read what a write is about to change, and return the function that is called when it is done.
+        """Read the rows that a write is about to change, and return a function to call when it is done.
 
-        Both run inside the transaction. Arguments as for :func:`placement.db.writes.take`.
+        Both run inside the transaction. The arguments are those of :func:`placement.db.writes.take`.
         """

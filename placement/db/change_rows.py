@@ -1,21 +1,21 @@
-"""Statements that step providers, and the log of it: which providers were written since a search.
+"""Statements that step providers and log them: the log says which providers were written since a search.
 
 The log costs a search the same in any cloud. It has ``SLOTS`` rows. A write that moves the revision of a
 provider takes one of them, chosen at random, adds a random ``step`` to its ``mark`` and puts ``step:ids;``
 before its ``recent``, which is cut to ``LENGTH`` characters; ``step:+ids;`` if nothing has changed but
 inventories and usage, as by a claim; ``step:ids!uuid;`` if the tree with the root ``uuid`` has lost them,
-because they were deleted or moved. A write of more providers than a slot has room for takes several, each for
-a part of them. The row is locked until COMMIT, so a slot lists its writes in the order
-of their commits, on each node of a Galera cluster too. A search that knows a mark walks back from the present
-one, step by step, until it is reached; the providers named on the way have changed. A mark that is not
-reached has been cut off, or is of another history, such as that of a database that was restored: steps are
-random so that the two differ.
+because they were deleted or moved. A write of more providers than fit into a slot takes several slots, each
+for a part of the providers. The row is locked until COMMIT. So a slot lists its writes in the order of their
+commits, also on each node of a Galera cluster. A search that knows a mark walks back from the present mark,
+step by step, until it reaches the known one; the providers named on the way have changed. A mark that is
+never reached has been cut off, or belongs to another history, such as before a backup was restored: random
+steps make the two histories differ.
 
-So what is known of the log is a mark for each slot, not one number. A transaction that begins early and
-commits late shows when it has committed, and none is skipped.
+So a search stores a mark for each slot, not one number. A transaction that begins early and commits late
+appears once it has committed, and none is skipped.
 
-A transaction takes its slots after providers and inventories and before the sums of owners: as a rule one, or
-several in the order of their numbers. So two writers cannot wait for one another.
+A transaction takes its slots after providers and inventories and before the sums of owners: usually one, or
+several in the order of their numbers. So two writers cannot deadlock.
 """
 
 import math
@@ -79,14 +79,14 @@ _ENTRY = re.compile(r"([1-9][0-9]{0,9}):(?:\+?([0-9]{1,10}(?:,[0-9]{1,10})*)(?:!
 
 
 class Changed(NamedTuple):
-    """Providers that were written: ``whole``, or in inventories and usage alone, and how often."""
+    """Providers that were written: ``whole``, or only in inventories and usage, with the number of writes."""
 
     whole: set[int]
     stock: Counter[int]
 
 
 class Log(NamedTuple):
-    """The log as one snapshot has it: by slot the mark, and what was written last."""
+    """The log in one snapshot: for each slot the mark and the last writes."""
 
     slots: Mapping[int, tuple[int, str]]
 
@@ -96,10 +96,10 @@ class Log(NamedTuple):
         return sum(mark & COUNTED_BITS for mark, _ in self.slots.values())
 
     def changed_since(self, before: "Log") -> Changed | None:
-        """Return the ids of the providers written since; None if the log was cut since."""
+        """Return the ids of the providers written since; None if the log has been cut meanwhile."""
         changed = Changed(set(), Counter())
-        # A slot that was deleted, or cannot be stepped, takes no writes, or they would go unseen: all
-        # providers are compared then.
+        # A slot that was deleted or cannot be stepped does not record writes. Its writes would be missed, so
+        # all providers are compared.
         if len(self.slots) != SLOTS or before.slots.keys() != self.slots.keys():
             return None
         for slot, (known, _) in before.slots.items():
@@ -115,26 +115,26 @@ class Log(NamedTuple):
     def entries_since(self, slot: int, known: int) -> list["Entry"] | None:
         """Return the writes of a slot since it had the mark ``known``, newest first.
 
-        None if the log does not say which they were.
+        None if the log does not have them all.
         """
         mark, recent = self.slots[slot]
         entries = []
-        # The text after the last semicolon was cut.
+        # The text after the last semicolon is an entry that was cut.
         for text in recent.split(";")[:-1]:
             if mark <= known:
                 break
             entry = Entry(mark, text)
-            # Too many to be named, or unknown.
+            # The entry stands for too many providers to name, or for unknown ones.
             if not entry.names_all:
                 return None
             entries.append(entry)
             mark -= entry.step
-        # Gone past, or the end: what was known was cut off, or is of another history (a restored backup),
-        # whose random steps do not meet these.
+        # The walk has passed the known mark or reached the end. The mark was cut off or belongs to another
+        # history, such as before a restored backup, whose random steps do not lead to it.
         return entries if mark == known else None
 
     def entry_at(self, slot: int, known: int) -> str | None:
-        """Return the entry by which a slot came to a mark: "" for none; None if that was cut or never was."""
+        """Return the entry that moved a slot to a mark; "" without one, None if it was cut."""
         mark, recent = self.slots[slot]
         *entries, rest = recent.split(";")
         for text in entries:
@@ -150,8 +150,9 @@ class Log(NamedTuple):
 class Entry:
     """The record of one transaction in the log.
 
-    ``mark``: of its slot, after it. ``step``: by how much that moved; 0 if the text cannot be read, and then
-    it names none. ``left``: the uuid of the root of the tree that its providers have left, or "".
+    ``mark``: the mark of its slot afterwards. ``step``: the distance by which the mark moved; 0 if the text
+    cannot be read, and then the entry names no provider. ``left``: the uuid of the root of the tree that the
+    providers have left, or "".
     """
 
     __slots__ = ("_ids", "left", "mark", "step", "stock_alone")
@@ -166,12 +167,12 @@ class Entry:
 
     @property
     def names_all(self) -> bool:
-        """Whether it names every provider that was written."""
+        """Whether the entry names every provider that was written."""
         return bool(self._ids)
 
     @property
     def ids(self) -> Iterator[int]:
-        """The providers that were written; some may be gone by now."""
+        """The providers that were written; some may be deleted by now."""
         return map(int, self._ids.split(","))
 
 
@@ -181,40 +182,40 @@ NO_LOG = Log({})
 def note(
     tx: Transaction, provider_ids: Collection[int], *, stock_only: bool = False, left: str = ""
 ) -> None:
-    """Name providers whose revision this transaction moves. One statement, or none for no provider.
+    """Log the providers whose revision this transaction moves. One statement, or none for no provider.
 
-    Where they are more than some 15 it is a statement for each 15. To be called when all providers are
-    locked: the slots are locked from here to the commit.
+    More than about 15 providers take a statement for each 15. Call this when all providers are locked: the
+    slots stay locked from here to the commit.
 
-    :param left: the uuid of the root of the tree in which they are no more.
+    :param left: the uuid of the root of the tree that the providers have left.
     """
     if not provider_ids:
         return
     ids = [*map(str, sorted(provider_ids))]
     before, after = STOCK * stock_only, left and LEFT + left
     beside, widest = len(before + after), len(f"{ids[-1]},")
-    # An entry names so few providers, where possible, that a slot has room for two entries: a second write of
-    # the same size keeps what the first one named.
+    # An entry names so few providers that two entries fit into a slot, where possible: a second write of the
+    # same size then keeps the providers of the first.
     most = max(1, (HALF_ROOM - beside + 1) // widest)
     each = math.ceil(len(ids) / min(SLOTS, math.ceil(len(ids) / most)))
     parts = [",".join(ids[at : at + each]) for at in range(0, len(ids), each)]
-    # Cut in the middle of its ids an entry would name some, and hide the others.
+    # An entry cut in the middle of its ids would name some providers and hide the others.
     named = all(len(part) <= ROOM - beside for part in parts)
     _add_entries(tx, [f"{before}{part}{after}" for part in parts] if named else [""])
 
 
 def note_unnamed(tx: Transaction) -> None:
-    """Let searches compare all providers: which ones have changed is unknown. One statement."""
+    """Log that unknown providers have changed, so that searches compare all of them. One statement."""
     _add_entries(tx, [""])
 
 
 def _add_entries(tx: Transaction, entries: Sequence[str]) -> None:
-    """Write an entry into each of so many slots; one without names stands for providers that are unknown."""
-    # Always with the slot that an earlier entry of the transaction may have locked.
+    """Write an entry into each of so many slots; an entry without names stands for unknown providers."""
+    # The slots include the one that an earlier entry of the transaction may have locked.
     first = min(tx.slot_seed % SLOTS, SLOTS - len(entries))
     for slot, named in enumerate(entries, first):
-        # The step is not always 1: a database that is restored and written again would reach a mark that a
-        # search knows.
+        # The step is random, not always 1: otherwise a restored database could reach a mark that a search
+        # knows.
         step = secrets.randbelow(MOST_STEP) + 1
         given = {"slot_of_tx": slot, "by_step": step, "entry": f"{step}:{named};"}
         tx.change_later(_ADD_ENTRY, given)
@@ -227,7 +228,7 @@ _ADD_ENTRY = CompiledStatement(
     .values(
         {
             _changes.c.mark: case(
-                # Damage, from which no step would lead anywhere.
+                # The damaged text is dropped: no step would lead anywhere from it.
                 (or_(_changes.c.mark < 0, _changes.c.mark > MOST_MARK), _by_step),
                 else_=_changes.c.mark + _by_step,
             ),
@@ -242,9 +243,9 @@ _ADD_ENTRY = CompiledStatement(
 
 
 def move_far(tx: Transaction, provider_ids: Collection[int], by: int) -> None:
-    """Move the revisions of locked providers to where they never were. One statement.
+    """Move the revisions of locked providers to values that they never had. One statement.
 
-    The log must say that providers are unknown, as :func:`note_unnamed` and :func:`void` do.
+    The log must not name the providers; :func:`note_unnamed` and :func:`void` see to that.
     """
     tx.change(_MOVE_FAR, {"id": sorted(provider_ids), "by": by})
 
@@ -257,7 +258,7 @@ _MOVE_FAR = CompiledStatement(
         {
             _providers.c.own_revision: _providers.c.own_revision + _by,
             _providers.c.revision: _providers.c.revision + _by,
-            # The provider as the API shows it does not change, so its modified time stays.
+            # The API shows the provider unchanged, so its modified time stays.
             _providers.c.updated_at: _providers.c.updated_at,
         }
     ),
@@ -266,7 +267,7 @@ _MOVE_FAR = CompiledStatement(
 
 
 def void(tx: Transaction) -> None:
-    """Give all slots marks that no search and no token knows: both begin anew. One statement."""
+    """Give all slots marks that no search and no token knows, so that both start again. One statement."""
     tx.change(update(_changes).values(mark=secrets.randbits(40), recent=""))
 
 
@@ -274,20 +275,20 @@ _ROWS = select(_changes.c.slot, _changes.c.mark, _changes.c.recent).order_by(_ch
 
 
 def can_be_read(mark: object, recent: str) -> bool:
-    """Return whether a slot has a mark that a token can have, and entries that name what they name."""
-    # A write may have gone one step beyond the bound. What follows the last semicolon was cut.
+    """Return whether a slot has a mark that a token can have, and entries that can be read."""
+    # The bound allows one more step, which a write may have made. The text after the last semicolon was cut.
     in_bounds = is_mark(mark) and mark <= MOST_MARK + MOST_STEP
     return in_bounds and all(map(_ENTRY.fullmatch, recent.split(";")[:-1]))
 
 
 def is_mark(mark: object) -> TypeGuard[int]:
-    """Return whether a token can have it."""
-    # SQLite makes a number that has gone too far a float.
+    """Return whether a token can have this value as a mark."""
+    # SQLite turns a number that is too large into a float.
     return isinstance(mark, int) and mark >= 0
 
 
 def find_faults(access: Access) -> list[str]:
-    """Return which slots are missing, moved, or cannot be read. One statement."""
+    """Return the slots that are missing, moved, or unreadable. One statement."""
     wrong = _find_wrong(access)
     return [f"slot {slot}: {wrong[slot]};" for slot in sorted(wrong)]
 
@@ -305,9 +306,9 @@ def _find_wrong(access: Access) -> dict[int, str]:
 
 
 def restore(tx: Transaction) -> int:
-    """Insert the slots that are not there, or cannot be read; delete those that no write takes.
+    """Insert missing and unreadable slots, and delete slots that no write uses.
 
-    :returns: how many. Three statements at most.
+    :returns: the number of changed slots. At most three statements.
     """
     wrong = sorted(_find_wrong(tx))
     gone = delete(_changes).where(statements.is_one_of(_changes.c.slot, wrong))

@@ -1,7 +1,8 @@
-"""Names may have any character: the service speaks UTF-8 with every database, whatever its URL says.
+"""Names can have any character: the service speaks UTF-8 with every database, even if its URL says otherwise.
 
-A database that keeps text in another character set cannot hold every name. It is used all the same:
-:func:`find_narrow` tells its operator, and :func:`find_unstorable` names what a statement failed for.
+A database that keeps text in another character set cannot hold every name. The service uses it nevertheless:
+:func:`find_narrow` warns the operator, and :func:`find_unstorable` finds the name that a statement failed to
+store.
 """
 
 import re
@@ -31,7 +32,7 @@ _CHARACTER = re.compile(r"0x([0-9a-f]{2})")
 
 
 def take(url: URL) -> tuple[URL, dict[str, str]]:
-    """Return the URL without what it says of character sets, and the driver's arguments for UTF-8."""
+    """Return the URL without its parameters for character sets, and the driver's arguments for UTF-8."""
     backend = _backend(url)
     return url.difference_update_query(_PARAMETERS.get(backend, [])), _ARGUMENTS.get(backend, {})
 
@@ -42,11 +43,11 @@ def _backend(url: URL) -> str:
 
 
 def find_unused(url: URL) -> list[str]:
-    """Return a sentence for each character set that the URL asks for in vain."""
-    # use_unicode says no character set.
+    """Return a sentence for each character set in the URL that is not used."""
+    # use_unicode does not name a character set.
     given = {"client_encoding", "charset"}.intersection(_PARAMETERS.get(_backend(url), []), url.query)
     asked = [(name, str(url.query[name])) for name in sorted(given)]
-    # Several parameters of one name come as a tuple.
+    # SQLAlchemy returns several parameters of one name as a tuple.
     options = url.query.get("options", "") if _backend(url) == "postgresql" else ""
     joined = options if isinstance(options, str) else " ".join(options)
     asked += [("options=-cclient_encoding", each) for each in _IN_OPTIONS.findall(joined)]
@@ -60,7 +61,7 @@ def find_unused(url: URL) -> list[str]:
 
 
 def find_narrow(engine: Engine) -> list[str]:
-    """Ask a database which names it cannot hold; return a sentence, or none if it can hold all."""
+    """Ask a database which names it cannot hold; return a sentence, or None if it can hold all."""
     kind = dialects.kind(engine)
     if kind == "sqlite":
         return []
@@ -85,17 +86,17 @@ def find_narrow(engine: Engine) -> list[str]:
 
 
 def find_unstorable(error: exc.DBAPIError) -> str | None:
-    """Return the name for which a statement failed because the database cannot hold it."""
+    """Return the name that the database could not hold, so that the statement failed."""
     if not driver_errors.is_unstorable(error):
         return None
     names = [name for name in _texts(error.params) if not name.isascii()]
-    # PostgreSQL shows the bytes of the first such character, in every language of its messages.
+    # PostgreSQL's message contains the bytes of the first such character, in every language.
     character = bytes.fromhex("".join(_CHARACTER.findall(str(error.orig)))).decode(errors="ignore")
     return next((name for name in names if character in name), None)
 
 
 def _texts(parameters: Any) -> Iterator[str]:
-    """Yield the texts among the parameters of one statement or many."""
+    """Yield the texts among the parameters of one statement or of several."""
     if isinstance(parameters, str):
         yield parameters
     elif isinstance(parameters, (Mapping, list, tuple)):

@@ -20,7 +20,7 @@ FIRST_CUSTOM_ID = 10000
 
 
 class ClassRow(NamedTuple):
-    """A resource class. ``modified_at``: last update, or creation; UTC; None if never recorded."""
+    """A resource class. ``modified_at``: the last update or creation, in UTC; None if never recorded."""
 
     id: int
     name: str
@@ -45,7 +45,7 @@ def read_all(access: Access) -> list[ClassRow]:
 def get(access: Access, name: str, *, lock: bool = False) -> ClassRow | None:
     """Return the class of this name, if there is one. One statement.
 
-    :param lock: keep others from renaming, deleting or giving inventory of it.
+    :param lock: keep other transactions from renaming the class, deleting it or adding inventory of it.
     """
     rows = access.rows(_compile_look_up(lock), {"name": name})
     return ClassRow._make(rows[0]) if rows else None
@@ -58,10 +58,11 @@ def _compile_look_up(lock: bool) -> CompiledStatement:
 
 
 def lock(tx: Transaction, names: Collection[str]) -> dict[str, int]:
-    """Return the ids of those names that are classes, and lock them against deletion. One statement.
+    """Return the ids of the names that are classes, and lock these classes against deletion. One statement.
 
-    For a transaction that is about to write rows with these ids. The foreign key alone would refuse
-    them as late as the insert, and not keep the name. Standard classes are never deleted and need no lock.
+    This is for a transaction that is about to write rows with these ids. The foreign key alone would refuse
+    them only at the insert, and would not protect the name. Standard classes are never deleted and need no
+    lock.
     """
     goes = any(map(os_resource_classes.is_custom, names))
     return named_rows.ids(tx, named_rows.CLASSES, names, hold=goes)
@@ -70,8 +71,8 @@ def lock(tx: Transaction, names: Collection[str]) -> dict[str, int]:
 def insert_custom(tx: Transaction, name: str) -> bool:
     """Insert a custom class; false if the name is taken. Three statements.
 
-    Creators lock the oldest class, so that no two of them choose the same id. Where the database tells the
-    two locks apart, a new inventory of that class does not wait for them.
+    Creators lock the oldest class, so that no two of them choose the same id. If the database distinguishes
+    the two locks, a new inventory of that class does not wait for them.
 
     :raises StaleRead: another node of the cluster chose the same id or name.
     """
@@ -91,7 +92,7 @@ def insert_custom(tx: Transaction, name: str) -> bool:
 def rename(tx: Transaction, class_id: int, name: str) -> None:
     """Give a locked class a name. One statement.
 
-    :raises StaleRead: another class has got the name.
+    :raises StaleRead: another class has taken the name.
     """
     renamed = update(_classes).where(_classes.c.id == class_id)
     with stale_if_refused("the resource class's name was taken"):
@@ -99,7 +100,7 @@ def rename(tx: Transaction, class_id: int, name: str) -> None:
 
 
 def is_in_inventory(tx: Transaction, class_id: int) -> bool:
-    """Some provider has an inventory record of the class. One statement."""
+    """Return whether a provider has an inventory record of the class. One statement."""
     used = select(_inventories.c.id).where(_inventories.c.resource_class_id == class_id).limit(1)
     return bool(tx.rows(used))
 
@@ -107,7 +108,7 @@ def is_in_inventory(tx: Transaction, class_id: int) -> bool:
 def delete_class(tx: Transaction, class_id: int) -> None:
     """Delete a locked class. One statement.
 
-    :raises StaleRead: another node of the cluster has given inventory of it.
+    :raises StaleRead: another node of the cluster has inserted inventory of the class.
     """
     with stale_if_refused("the resource class got into an inventory"):
         tx.change(delete(_classes).where(_classes.c.id == class_id))

@@ -1,4 +1,4 @@
-"""Statements that read what the search needs: digests of revisions, and the content of providers."""
+"""Statements that read the data of searches: digests of revisions, and the content of providers."""
 
 from collections.abc import Collection, Sequence
 from functools import cache
@@ -64,11 +64,11 @@ def _ask_log() -> CompiledStatement:
             _changes.c.slot,
             _changes.c.mark,
             _changes.c.recent,
-            # The type is not Boolean, whose values would be converted in each row.
+            # Values of the type Boolean would be converted in each row, so the type is another.
             type_coerce(UNDER_WAY, Integer),
             type_coerce(freshness.any_expired(), Integer),
         )
-        # A row also where the log has none: somebody may have deleted them.
+        # The statement returns a row even if the log is empty, such as after a deletion by hand.
         .select_from(_once.outerjoin(_changes, true()))
     )
 
@@ -99,8 +99,8 @@ _PROVIDER = (
     ),
 )
 
-# The associations of providers: the table, its column that refers to a name, the name, and the further
-# columns.
+# The associations of providers, each as the table, its column that refers to a name, the name, and the
+# further columns.
 _PARTS: tuple[tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], ...] = (
     (_inventories, "resource_class_id", _classes.c.name, SEEN_AMOUNTS),
     (models.resource_provider_traits, "trait_id", models.traits.c.name, ()),
@@ -109,9 +109,9 @@ _PARTS: tuple[tuple[Table, str, Column[Any], Sequence[ColumnElement[Any]]], ...]
 
 
 class Digest(NamedTuple):
-    """Count of providers, sum of their ids, sum of their revisions.
+    """The count of providers, the sum of their ids, and the sum of their revisions.
 
-    Revisions only grow and new ids bring a random one, so equal digests mean equal content.
+    Revisions only grow, and a new provider starts with a random one, so equal digests mean equal content.
     """
 
     number: int
@@ -120,13 +120,13 @@ class Digest(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The data of some providers that the search knows, as rows of plain tuples.
+    """The data of some providers for the search, as rows of plain tuples.
 
-    ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified), the
-    last in whole seconds since the epoch, 0 if never recorded;
-    ``inventories``: (provider id, class, ``SEEN_AMOUNTS``); ``traits``: (provider id, trait);
-    ``aggregates``: (provider id, aggregate). Classes, traits and aggregates are given by name and uuid
-    by :func:`contents`, by id by :func:`everything`.
+    ``providers``: (id, uuid, revision, parent id or None, root id, name, generation, modified), the last in
+    whole seconds since the epoch and 0 if never recorded; ``inventories``: (provider id, class,
+    ``SEEN_AMOUNTS``); ``traits``: (provider id, trait); ``aggregates``: (provider id, aggregate).
+    :func:`contents` gives classes and traits by name and aggregates by uuid, :func:`everything` gives all by
+    id.
     """
 
     providers: Sequence[tuple[Any, ...]]
@@ -139,23 +139,23 @@ def total(access: Access) -> int | None:
     """Return a number that grows with every write of a provider.
 
     None during a coexistence, if the log is not whole, or if some allocations have expired. One statement,
-    which costs the same in any cloud.
+    with the same cost in a cloud of any size.
     """
     ((slots, marks, coexistence_under_way, any_expired),) = access.rows(_ask_total())
     return None if coexistence_under_way or any_expired or slots != SLOTS else int(marks)
 
 
 def log(access: Access) -> tuple[Log | None, bool]:
-    """Return the log of writes, None during a coexistence, and whether some allocations have expired.
+    """Return the log of writes (None during a coexistence), and whether some allocations have expired.
 
     One statement.
     """
     rows = access.rows(_ask_log())
-    # The same in all rows.
+    # This value is the same in all rows.
     _, _, _, coexistence_under_way, any_expired = rows[0]
     if coexistence_under_way:
         return None, bool(any_expired)
-    # A mark that no token can have counts as missing.
+    # A slot with a mark that no token can have counts as missing.
     slots = {
         slot: (mark, recent)
         for slot, mark, recent, *_ in rows
@@ -178,7 +178,7 @@ def revisions(tx: Snapshot, blocks: Collection[int]) -> dict[int, int]:
 
 
 def _is_within(size: int) -> ColumnElement[bool]:
-    """Compare ids with the range of each of a few blocks, so that the primary key finds the rows."""
+    """Return the condition that ids are in one of a few blocks, as ranges that the primary key serves."""
     if size == statements.ANY_SIZE:
         return statements.is_among(_block, "block")
     first = [bindparam(f"block_{index}") * 2**BLOCK_BITS for index in range(size)]
@@ -192,7 +192,7 @@ _REVISIONS = CompiledStatement(
 
 
 def contents(tx: Access, ids: Collection[int]) -> Contents:
-    """Return what the search needs to know of these providers. Four statements."""
+    """Return the data of these providers that the search needs. Four statements."""
     these = {"id": sorted(ids)}
     return Contents(*(tx.rows(statement, these) for statement in _CONTENTS))
 
@@ -211,7 +211,7 @@ _CONTENTS = [
             select(table.c.resource_provider_id, name, *more)
             .join_from(table, name.table, name.table.c.id == table.c[key])
             .where(statements.is_among(table.c.resource_provider_id, "id"), name.is_not(None))
-            # Without this hint and with old statistics MariaDB starts at the small table of names and reads
+            # Without this hint and with old statistics, MariaDB starts at the small table of names and reads
             # every inventory.
             .prefix_with("STRAIGHT_JOIN", dialect="mysql"),
             "id",
@@ -224,8 +224,8 @@ _CONTENTS = [
 def stocks(tx: Snapshot, ids: Collection[int]) -> Sequence[tuple[Any, ...]]:
     """Return inventories, usage and versions of these providers. One statement.
 
-    Rows of (id, revision, generation, modified, class, ``SEEN_AMOUNTS``); one with None from
-    the class on where a provider has no inventory.
+    Rows of (id, revision, generation, modified, class, ``SEEN_AMOUNTS``); a provider without inventory has
+    one row with None from the class on.
     """
     return tx.rows(_STOCKS, {"id": sorted(ids)})
 
@@ -241,7 +241,7 @@ _STOCKS = CompiledStatement(
 
 
 def everything(tx: Snapshot) -> tuple[Contents, list[dict[int, str]]]:
-    """Return all providers, and names by id: of classes, traits and aggregates. Seven statements."""
+    """Return all providers, and the names of classes, traits and aggregates by id. Seven statements."""
     found = Contents(*(tx.rows(statement) for statement in _EVERYTHING))
     return found, [dict(tx.rows(statement)) for statement in _NAMES]
 
@@ -260,20 +260,20 @@ _NAMES = [
 
 
 def any_has_trait(access: Access, names: Collection[str]) -> bool:
-    """Return whether some provider has one of these traits. One statement."""
+    """Return whether any provider has one of these traits. One statement."""
     return bool(access.rows(_HAS_TRAIT, {"name": sorted(names)}))
 
 
 def any_is_in_aggregate(access: Access, uuids: Collection[str]) -> bool:
-    """Return whether some provider is in one of these aggregates. One statement."""
+    """Return whether any provider is in one of these aggregates. One statement."""
     return bool(access.rows(_IS_IN_AGGREGATE, {"name": sorted(uuids)}))
 
 
 def any_could_hold(access: Access, class_name: str, amount: int) -> bool:
-    """Return whether some inventory is so large, whatever is used of it. One statement, over those of a
-    class.
+    """Return whether any inventory of a class has at least this capacity, used or not. One statement.
 
-    Numbers of databases are not quite those of Python: what is too small by a hair counts as large enough.
+    Databases round differently from Python, so an inventory that is minimally too small counts as large
+    enough.
     """
     return bool(access.rows(_COULD_HOLD, {"name": class_name, "amount": amount}))
 
@@ -282,7 +282,7 @@ _HAIR = 1.00001
 
 
 def _some(name: Column[Any], table: Table, key: str) -> CompiledStatement:
-    """Return the statement that finds one provider with one of some names."""
+    """Return the statement that finds a provider with any of some names."""
     rows = select(table.c.resource_provider_id).join_from(
         table, name.table, name.table.c.id == table.c[key]
     )

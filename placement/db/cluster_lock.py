@@ -1,8 +1,8 @@
-"""A lock that all nodes of a cluster share: a row, which certification lets only one of them write.
+"""A lock that all nodes of a cluster share: a row that certification lets only one node write.
 
-GET_LOCK of MariaDB and MySQL is of one server. Changes of tables end every transaction, so the row names the
-holder of the lock, who counts in it each second. A thread does, because a change of a large table is one
-statement; it ends with the lock.
+GET_LOCK of MariaDB and MySQL holds on one server only. Changes of tables end every transaction, so the row
+names the holder of the lock, and the holder increments a count in the row each second. A thread does this,
+because a change of a large table is one long statement; the thread ends with the lock.
 """
 
 import secrets
@@ -38,10 +38,10 @@ _RELEASE = text(f"UPDATE {TABLE} SET holder = '' WHERE id = 1 AND holder = :hold
 
 @contextmanager
 def held(connection: Connection, wait_s: float) -> Iterator[bool]:
-    """Hold the lock of this database inside, if the server is in a cluster; yield whether it was given.
+    """Hold the lock of this database in the block, if the server is in a cluster; yield whether it was given.
 
-    A process that is taken for dead and continues finds what the next one has done: each step of a revision
-    looks before it acts.
+    A process that was presumed dead and continues finds the work of its successor: each step of a revision
+    checks first.
     """
     if not is_in_cluster(connection.connection):
         yield True
@@ -64,7 +64,7 @@ def held(connection: Connection, wait_s: float) -> Iterator[bool]:
 
 
 def _make(connection: Connection) -> None:
-    """Make table and row unless they are there; another node may do so at this moment."""
+    """Make the table and the row if they are missing; another node may be making them too."""
     while True:
         try:
             if connection.execute(_LOOK).first():
@@ -88,7 +88,8 @@ def _take(connection: Connection, me: str, wait_s: float) -> bool:
             if _write(connection, _STEP, holder=holder, beat=beat, new=me):
                 return True
         elif is_silent and _write(connection, _STEP, holder=holder, beat=beat, new=holder):
-            # Galera lets nobody write while a table changes: now that this node could, so can the holder's.
+            # Galera lets no client write while a table changes. Now that this node can write, the holder's
+            # node can, too.
             last, since, has_knocked = (holder, beat + 1), time.monotonic(), True
         time.sleep(BEAT_S / 4)
     return False
@@ -100,12 +101,12 @@ def _beat(engine: Engine, me: str, done: threading.Event) -> None:
             with engine.connect() as connection:
                 _write(connection, _BEAT, holder=me)
         except exc.SQLAlchemyError:
-            # A node that is away for a moment: the next one counts.
+            # A node that is away for a moment need not lose the lock: the next count succeeds.
             continue
 
 
 def _write(connection: Connection, statement: object, **parameters: object) -> bool:
-    """Return whether the row was as the statement expects, on all nodes."""
+    """Return whether the row had the values that the statement expects, on all nodes."""
     try:
         return connection.execute(statement, parameters).rowcount == 1  # type: ignore[call-overload]
     except exc.DBAPIError as error:

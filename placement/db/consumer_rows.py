@@ -23,9 +23,9 @@ UUIDS_WITHOUT_RECORD = (
 
 
 class HolderRow(NamedTuple):
-    """A consumer that holds something; ``changed_at`` is None where no time was recorded.
+    """A consumer with allocations; ``changed_at`` is None if no time was recorded.
 
-    ``project`` and ``user`` are None where their rows no longer exist.
+    ``project`` and ``user`` are None if their rows no longer exist.
     """
 
     id: int
@@ -56,7 +56,7 @@ BATCH = 1000
 
 
 def walk_holders(db: Database) -> Iterator[Holdings]:
-    """Yield all consumers, batch by batch. Two statements for each, in a snapshot of its own."""
+    """Yield all consumers, batch by batch. Two statements for each batch, in its own snapshot."""
     last = 0
     while True:
         read = partial(_holders, which=_consumers.c.id > last, most=BATCH)
@@ -68,7 +68,7 @@ def walk_holders(db: Database) -> Iterator[Holdings]:
 
 
 def holder(tx: Access, uuid: str) -> Holdings:
-    """Return this consumer, if it holds something. Two statements."""
+    """Return this consumer, or None if it does not have allocations. Two statements."""
     return _holders(tx, _consumers.c.uuid == uuid, 1)
 
 

@@ -1,8 +1,8 @@
-"""The usage of an inventory: its counter, or the sum of the ledger where the counter may be wrong.
+"""The usage of an inventory: its counter, or the sum of the ledger if the counter may be wrong.
 
-``inventories.used`` and ``owner_usages`` are moved with each allocation. Another service that writes to the
-database does not move them (:mod:`placement.db.coexistence`). Statements on inventories and providers take
-their terms from here, and need to know no more of it.
+Each allocation moves ``inventories.used`` and ``owner_usages``. Another service that writes to the database
+does not move them (:mod:`placement.db.coexistence`). Statements on inventories and providers take their terms
+from here and do not know more about this.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ LEDGER_SUM: ColumnElement[int] = (
 )
 """The usage of an inventory by the ledger."""
 
-# After the end of a coexistence, the counter is read of a provider that was written once more, until the
-# watch has counted it again. Asking for that here would cost each read a look-up of the provider.
+# After the end of a coexistence, the counter of a provider that another service wrote once more is used until
+# the watch has counted it again. A check here would cost each read a look-up of the provider.
 USED: ColumnElement[int] = case((UNDER_WAY, LEDGER_SUM), else_=_inventories.c.used)
 """The usage of an inventory, for reads. A writer adds the allocations up after it has locked the provider."""
 

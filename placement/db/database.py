@@ -45,7 +45,7 @@ from placement.db.transport import StaleRead as StaleRead
 T = TypeVar("T")
 A = TypeVar("A", bound="Access")
 
-# Full jitter from some 10 ms, in which the other transaction ends.
+# A random part of a doubling pause, which starts at about 10 ms.
 RETRY_WAIT_S, RETRY_WAIT_MAX_S = 0.01, 0.5
 DEADLINE_S = 30
 
@@ -59,16 +59,16 @@ _ANYTHING = CompiledStatement(select(1))
 
 @contextmanager
 def stale_if_refused(why: str, *, gives_ids: bool = False) -> Iterator[None]:
-    """Begin the transaction again if a unique or foreign key refuses what is written inside.
+    """Begin the transaction again if a unique or foreign key refuses a write in the block.
 
-    :param gives_ids: the ids of what is inserted are chosen here, and not drawn from a sequence.
-    :raises StaleRead: for this reason.
+    :param gives_ids: the caller chooses the ids of inserted rows; no sequence gives them.
+    :raises StaleRead: a key refused the write.
     """
     try:
         yield
     except exc.IntegrityError as refused:
         if not gives_ids and driver_errors.find_table_of_taken_id(refused):
-            # Another row has the id, not the name: the next attempts would draw taken ids too.
+            # The taken value is the id, not the name, so the next attempts would draw taken ids too.
             raise
         raise StaleRead(why) from refused
 
@@ -78,10 +78,10 @@ Runnable = Statement | CompiledStatement | Executable
 
 
 class Access:
-    """Runs statements: one of the three kinds below. ``dialect``: sqlite, postgresql or mysql.
+    """The base of the three kinds of access below; it runs statements.
 
-    Where the driver takes several statements at once, a statement whose outcome is not needed at once is sent
-    together with the next one. BEGIN is the first of them.
+    ``dialect``: sqlite, postgresql or mysql. If the driver accepts several statements at once, a statement
+    whose outcome is not needed yet is sent together with the next one. BEGIN is the first such statement.
 
     ``unfinished``: a table of the API that was changed after the last ``writes.finish``, or "".
     """
@@ -98,8 +98,8 @@ class Access:
 
     @property
     def connection(self) -> Connection:
-        """SQLAlchemy's, for reflection and DDL; the queue has been sent. Nothing else goes through it."""
-        # BEGIN may still be queued: what SQLAlchemy sends would run before it, outside the transaction.
+        """The connection of SQLAlchemy, for reflection and DDL only; queued statements are sent first."""
+        # A queued BEGIN is sent now: SQLAlchemy's statements would otherwise run outside the transaction.
         self._flush()
         return self._connection
 
@@ -129,7 +129,7 @@ class Access:
         return found
 
     def change(self, statement: Runnable, parameters: Parameters = NOTHING) -> int:
-        """Run a statement that reads no rows; return how many rows it has found."""
+        """Run a statement that reads no rows; return the number of matched rows."""
         self._note_statement()
         _, queued = self._prepare(statement, parameters)
         number = transport.send(self._connection, (*self.take_queue(), queued), self._watch).number
@@ -138,16 +138,16 @@ class Access:
         return number
 
     def begin(self, texts: Sequence[str]) -> None:
-        """Begin a transaction, at the latest with the next statement."""
+        """Begin a transaction; BEGIN is sent at the latest with the next statement."""
         for text in texts:
             self._send_around(text)
 
     def flush_checked(self) -> None:
         """Send queued statements whose row counts must be checked before COMMIT.
 
-        And BEGIN, if nothing was sent yet: on a connection that was cut BEGIN fails, which can be repeated.
+        BEGIN is sent too if it is still queued: on a lost connection BEGIN fails, and that can be repeated.
 
-        :raises StaleRead: a statement has found another number of rows than expected.
+        :raises StaleRead: a statement matched another number of rows than expected.
         """
         if not self._has_begun or any(each.expected_rows is not None for each in self._queue):
             self._flush()
@@ -159,7 +159,7 @@ class Access:
 
     def roll_back(self) -> None:
         """Undo the transaction; give up the connection if that fails."""
-        # Unsent statements need no rollback, and must not travel with the next transaction's first message.
+        # Statements not yet sent need no rollback, and must not be sent with the next transaction.
         self._queue.clear()
         if not self._has_begun or self._connection.invalidated or self._connection.closed:
             return
@@ -167,11 +167,12 @@ class Access:
             self._send_around("ROLLBACK")
             self._flush()
         except exc.DBAPIError:
-            # This is done even where the database ended the transaction itself (SQLite does on a full disk).
+            # ROLLBACK is sent even if the database ended the transaction itself, as SQLite does on a full
+            # disk.
             self.give_up()
 
     def send_after(self, texts: Sequence[str]) -> None:
-        """Send what follows a transaction on its connection, or give the connection up."""
+        """Send the statements that follow a transaction on its connection, or give the connection up."""
         if not texts or self._connection.invalidated or self._connection.closed:
             return
         try:
@@ -187,7 +188,7 @@ class Access:
 
     def take_queue(self) -> list[QueuedStatement]:
         """Return the queued statements, which are about to be sent, and empty the queue."""
-        # Emptied before it is sent: a message that fails must not be sent again with ROLLBACK.
+        # The queue is emptied before sending: a message that fails must not be sent again with ROLLBACK.
         self._has_begun = True
         queue, self._queue = self._queue, []
         return queue
@@ -206,7 +207,7 @@ class Access:
         return text, QueuedStatement(text.text, text.bind(parameters), expected_rows)
 
     def _send_around(self, text: str) -> None:
-        """Send one of the statements around a transaction."""
+        """Send one of the statements that surround a transaction."""
         self._note_statement()
         self._queue.append(QueuedStatement(text))
         if not self._may_wait:
@@ -221,7 +222,7 @@ class Access:
 
 
 class Reader(Access):
-    """Runs one statement, outside any transaction: a second one could see another state."""
+    """An access for one statement outside any transaction, since a second one could see another state."""
 
     _has_run = False
 
@@ -239,9 +240,9 @@ class Snapshot(Access):
 class Transaction(Access):
     """A transaction that writes, and ends with :func:`placement.db.writes.finish`.
 
-    ``attempt``: 1, or more if earlier ones were rolled back. ``slot_seed``: by this random number its
-    statements choose their slot of a table. ``watchers``: who learns of the change; ``watching``: their
-    functions for its end. ``is_unnamed``: the log will say that all providers may have changed.
+    ``attempt``: 1, or more after rolled-back attempts. ``slot_seed``: the random number by which statements
+    choose their slot of a table. ``watchers``: the observers of the change; ``watching``: the functions that
+    they want called at its end. ``is_unnamed``: the log will say that all providers may have changed.
     """
 
     attempt = 0
@@ -261,9 +262,9 @@ class Transaction(Access):
     ) -> None:
         """Run a statement that writes, at the latest with the next one or with COMMIT.
 
-        :param expected_rows: how many rows it must find, if that is known.
-        :raises StaleRead: it has found another number. If it waits, the statement with which it travels
-            raises that, or an error of the driver that is repeated alike.
+        :param expected_rows: the number of rows that it must match, if known.
+        :raises StaleRead: it matched another number. If the statement was queued, the statement sent with it
+            raises this error, or a driver error that is repeated alike.
         """
         self._note_statement()
         self.unfinished = find_shown_table(statement) or self.unfinished
@@ -275,61 +276,61 @@ class Transaction(Access):
             self._flush()
 
     def change_unshown(self, statement: Runnable, parameters: Parameters = NOTHING) -> int:
-        """Run :meth:`change` for columns that this service keeps for itself: nobody need learn of them."""
+        """Run :meth:`change` on columns that only this service uses, so that nothing needs to be logged."""
         unfinished = self.unfinished
         number = self.change(statement, parameters)
         self.unfinished = unfinished
         return number
 
     def insert(self, table: Table, rows: Sequence[Parameters]) -> None:
-        """Insert the rows, which all name the same columns. One statement for each 64, none for no row."""
+        """Insert the rows, which all have the same columns. One statement per 64 rows, none for no row."""
         for part in batches(rows, ROWS_AT_ONCE):
             self.change(insert_of(table, part))
 
     def insert_later(self, table: Table, rows: Sequence[Parameters], or_add: str = "") -> None:
-        """Insert rows, at the latest with the next statement, which raises an error of this one.
+        """Insert rows, at the latest with the next statement, which then raises the insert's error.
 
-        :param or_add: the clause of the dialect that adds to rows whose key is taken.
+        :param or_add: the dialect's clause that adds to rows with a taken key.
         """
         for part in batches(rows, ROWS_AT_ONCE):
             self.change_later(insert_of(table, part, after=or_add))
 
     def insert_missing(self, table: Table, rows: Sequence[Parameters]) -> int:
-        """Insert the rows whose unique key is free, and return how many those were.
+        """Insert the rows with a free unique key, and return their number.
 
-        The statement waits for a transaction that has inserted such a key and is not committed. The database
-        raises no error for a taken key, so the transaction stays usable.
+        The statement waits for an uncommitted transaction that has inserted such a key. A taken key does not
+        raise an error, so the transaction stays usable.
         """
         skip = self._skip_taken(table)
         return sum(self.change(insert_of(table, part, *skip)) for part in batches(rows, ROWS_AT_ONCE))
 
     def insert_free(self, table: Table, rows: Sequence[Parameters]) -> None:
-        """Insert rows whose unique keys were free when they were read, at the latest with the next statement.
+        """Insert rows with unique keys that were free when read, at the latest with the next statement.
 
-        :raises StaleRead: one of them is taken.
+        :raises StaleRead: a key is taken.
         """
         for part in batches(rows, ROWS_AT_ONCE):
             insert = insert_of(table, part, *self._skip_taken(table))
             self.change_later(insert, expected_rows=len(part))
 
     def _skip_taken(self, table: Table) -> tuple[str, str]:
-        # MySQL has nothing that skips taken keys alone: IGNORE forgives values that do not fit as well.
-        # Names have been looked up before, where a database that cannot hold them says so.
+        # MySQL cannot skip taken keys alone: IGNORE also accepts values that do not fit. The names have been
+        # looked up before, and a database that cannot hold them has refused then.
         if self.dialect == "mysql":
             return "IGNORE ", ""
         if self.dialect == "sqlite":
             return "", " ON CONFLICT DO NOTHING"
-        # The clause names the key: an id that a lagging sequence has drawn would look like a taken name.
+        # The clause names the key: otherwise an id from a lagging sequence would look like a taken name.
         return "", f" ON CONFLICT ({list_key(table)}) DO NOTHING"
 
 
 class Database:
     """One configured database.
 
-    :param engine: of :func:`placement.db.engine.make_engine`: in autocommit, and prepared.
-    :param attempts: called for each write; how often a transaction is tried at most.
-    :param deadline_s: no new attempt begins later than this after the first. The waits of an attempt have
-        deadlines of their own (:mod:`placement.db.deadlines`).
+    :param engine: an engine from :func:`placement.db.engine.make_engine`, in autocommit.
+    :param attempts: a function, called for each write, that returns the maximal number of attempts.
+    :param deadline_s: the time after the first attempt after which no new one begins. The waits in an attempt
+        have their own deadlines (:mod:`placement.db.deadlines`).
     """
 
     def __init__(
@@ -351,13 +352,13 @@ class Database:
         """Called before and after each message to the database."""
         self.dialect = dialects.kind(engine)
         in_memory = self.dialect == "sqlite" and engine.url.database in (None, "", ":memory:")
-        # SQLite has one writer and no queue for it: its busy handler polls. Writers of one process
-        # line up here instead. An in-memory database is one shared connection: readers line up too.
+        # SQLite has one writer and no queue: its busy handler polls. Writers of one process queue here
+        # instead. An in-memory database is one shared connection, so readers queue too.
         self._writers: Any = WriterQueue(deadline_s) if self.dialect == "sqlite" else nullcontext()
         self._readers: Any = nullcontext()
         if in_memory:
             self._readers = self._writers = threading.RLock()
-        # Without this each thread of a server waits out the deadlines of a frozen database by itself.
+        # Without this guard each thread of a server would wait out the deadlines of a frozen database.
         self._frozen_guard = FrozenDatabaseGuard()
         self.lost = LostConnections()
         self._attempts = attempts
@@ -366,32 +367,32 @@ class Database:
         self._write_retry = tenacity.Retrying(
             retry=self._may_repeat_write,
             stop=self._give_up,
-            # Pauses are random: transactions that met once would meet again after equal pauses.
+            # Pauses are random: after equal pauses two conflicting transactions would conflict again.
             wait=tenacity.wait_random_exponential(multiplier=RETRY_WAIT_S, max=RETRY_WAIT_MAX_S),
             before_sleep=self._note_repeat,
             reraise=True,
         )
-        # A read has no compare-and-set to lose, so it raises no StaleRead.
+        # A read does not compare and set, so it raises no StaleRead.
         self._read_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.may_repeat),
         )
-        # A short wait is asked for where the caller continues without it (the expiry of holds): a lock that
-        # was not given is its answer, and only a lost connection is worth another attempt.
+        # A caller that asks for a short wait continues without the lock (the expiry of holds): a refused lock
+        # is its answer, and only a lost connection is worth another attempt.
         self._brief_retry = self._write_retry.copy(
             retry=tenacity.retry_if_exception(driver_errors.is_disconnect),
         )
-        # Twice: the first may be the discovery that the pool's connections are dead.
+        # There are two attempts: the first may discover that the pool's connections are dead.
         self._ping_retry = self._read_retry.copy(stop=tenacity.stop_after_attempt(2))
 
     def ping(self) -> None:
-        """Check that the database answers; a pooled connection that was cut is replaced.
+        """Check that the database answers; a lost pooled connection is replaced.
 
-        :raises errors.Unavailable: it does not.
+        :raises errors.Unavailable: the database does not answer.
         """
         self._run_repeatedly(self._ping_retry, self._run, Reader, _ask, (), self._readers)
 
     def _give_up(self, state: tenacity.RetryCallState) -> bool:
-        # Two bounds: ten waits for a lock of 10 s each would outlast the patience of every client.
+        # Attempts and time are both bounded: ten lock waits of 10 s would outlast every client.
         elapsed_s = state.seconds_since_start or 0.0
         return state.attempt_number >= max(1, self._attempts()) or elapsed_s >= self._deadline_s
 
@@ -399,17 +400,17 @@ class Database:
         error = state.outcome.exception() if state.outcome else None
         if error is None or isinstance(error, StaleRead):
             return error is not None
-        # After a failover another server takes writes, so the connection to this one was given up. With one
-        # host named there is one repeat: where that host is no proxy, its clients would wait for nothing.
+        # After a failover another server accepts writes, so the connection to this one was given up. With one
+        # host there is only one repeat: unless that host is a proxy, its clients would wait for nothing.
         may_wait = self._has_several_hosts or state.attempt_number == 1
         return driver_errors.may_repeat(error) or (may_wait and driver_errors.is_of_replica(error))
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Return ``work(reader)``, which runs one statement outside any transaction.
 
-        :raises errors.DatabaseBusy: what it reads stayed locked, or it took too long.
+        :raises errors.DatabaseBusy: the rows stayed locked, or the statement took too long.
         :raises errors.NotStorable: a parameter has characters that the database cannot hold.
-        :raises errors.DatabaseUnavailable: no connection within the deadline.
+        :raises errors.DatabaseUnavailable: no connection could be made within the deadline.
         """
         return self._run_read(Reader, work, ())
 
@@ -434,14 +435,15 @@ class Database:
     ) -> T:
         """Return ``work(tx)`` once its transaction is committed.
 
-        ``work`` may run several times and must start from nothing each time. Whatever it raises
-        rolls the transaction back.
+        ``work`` may run several times and must start from nothing each time. An error that it raises rolls
+        the transaction back.
 
-        :param on_conflict: makes the error for a transaction that kept losing.
-        :param wait_s: how long it waits for each lock, if not as usual; a conflict is not repeated then.
+        :param on_conflict: a function that makes the error for a transaction that kept losing.
+        :param wait_s: the time to wait for each lock instead of the usual one; a conflict is not repeated
+            then.
         :raises errors.OutcomeUnknown: the connection was lost during COMMIT.
-        :raises errors.DatabaseBusy, errors.DatabaseUnavailable: as :meth:`read`; on SQLite also while
-            another program keeps the file locked.
+        :raises errors.DatabaseBusy, errors.DatabaseUnavailable: as :meth:`read`; on SQLite also while another
+            program keeps the file locked.
         """
         attempts = itertools.count(1)
 
@@ -457,7 +459,7 @@ class Database:
         retry, turn, brief = self._write_retry, self._writers, deadlines.USUAL
         if wait_s is not None:
             retry, brief = self._brief_retry, deadlines.limit_lock_wait(self.dialect, wait_s)
-            # SQLite's writers wait here, not in the database, whose short deadline would not hold.
+            # Writers of SQLite wait here, not in the database, whose deadline is short.
             if isinstance(turn, WriterQueue):
                 turn = BriefQueue(turn, wait_s)
         begin = (*brief.before, *dialects.BEGIN_WRITE[self.dialect], *brief.inside)
@@ -486,7 +488,7 @@ class Database:
         except exc.DBAPIError as error:
             if driver_errors.is_lost(error):
                 self.lost.note(driver_errors.origin(error), is_repeated=False)
-            # The first three are 503, not 500: another server, or the same one later, can answer.
+            # The first three errors are 503, not 500: another server, or the same one later, can answer.
             if driver_errors.is_disconnect(error):
                 raise errors.DatabaseUnavailable() from error
             if driver_errors.is_read_only(error):
@@ -501,7 +503,7 @@ class Database:
                 raise errors.NotStorable(name=name) from error
             raise
         except exc.TimeoutError as error:
-            # The pool is exhausted. Not repeated: the attempt has waited for pool_timeout already.
+            # The pool is exhausted. The attempt has already waited for pool_timeout, so it is not repeated.
             raise errors.DatabaseUnavailable() from error
 
     def _run(
@@ -513,14 +515,15 @@ class Database:
         after: tuple[str, ...] = (),
     ) -> T:
         try:
-            # The order matters: a writer of SQLite that waits for its turn takes no connection from readers.
+            # The order matters: a writer of SQLite that queues must not take a connection from readers.
             with turn, self._frozen_guard.notice(), self._connect() as connection:
                 access = kind(connection, self.watch)
                 self.in_use.add(access)
                 try:
                     return self._transact(access, work, begin) if begin else work(access)
                 finally:
-                    # After an error too: the connection returns to the pool with its usual lock timeout.
+                    # This also runs after an error: the connection returns to the pool with its usual lock
+                    # timeout.
                     access.send_after(after)
                     self.in_use.remove(access)
         except (exc.SQLAlchemyError, errors.OutcomeUnknown) as error:
@@ -549,29 +552,30 @@ class Database:
             try:
                 result = work(tx)
             except errors.Conflict as refused:
-                # Asked while it has its locks, or its snapshot: nobody can have removed meanwhile what it was
-                # refused for. If some have expired, the web layer removes them and begins the request again.
+                # Expired holds are read under the same locks or snapshot: they cannot change meanwhile.
+                # If some have expired, the web layer removes them and begins the request again.
                 if refused.of_consumers and tx.value(freshness.ask_any_expired()):
                     vars(refused)["is_amid_expired"] = True
                 raise
-            # Here, not with COMMIT: drivers that report each number report it after they have committed.
+            # The numbers are checked here, not with COMMIT: some drivers report them after committing.
             tx.flush_checked()
         except BaseException:
-            # SystemExit, by which a server stops its worker, counts too: the locks must be released.
+            # SystemExit, which ends a server's worker, also counts: the locks must be released.
             tx.roll_back()
             telemetry.note_unlock()
             raise
         try:
             tx.commit()
         except exc.DBAPIError as error:
-            # The server may have committed before the connection went: to repeat it could claim twice, or
-            # answer a success with a conflict. A snapshot has no outcome to be unsure of, and is repeated.
+            # The server may have committed before the connection was lost: a repetition could claim twice, or
+            # report a success as a conflict. A snapshot does not change anything, and is repeated.
             if isinstance(tx, Transaction) and driver_errors.is_disconnect(error):
                 raise errors.OutcomeUnknown() from error
             tx.roll_back()
             raise
         except BaseException:
-            # Broken off in the middle of COMMIT: its answer may still come, and would be taken for another's.
+            # COMMIT was interrupted: its answer may still arrive, and would be read as the answer to another
+            # statement.
             tx.give_up()
             raise
         finally:
@@ -581,7 +585,7 @@ class Database:
     def prepare_to_fork(self) -> None:
         """Close the idle connections at the end of start-up: two processes on one socket garble both.
 
-        uWSGI then forks its workers without the hooks of Python by which they could forget the connections.
+        uWSGI then forks its workers without Python's hooks, by which they could drop the connections.
         """
         if not isinstance(self.engine.pool, StaticPool):
             self.engine.dispose()

@@ -1,16 +1,15 @@
-"""How long the service waits for its database: for a connection, a lock, a statement, a packet.
+"""The times that the service waits for its database: for a connection, a lock, a statement, a packet.
 
-A server that is frozen, or behind a cable that was pulled, says nothing, and a driver left to itself waits
-for ever. The server has the shorter deadlines, because it says why it gives up; the driver has longer ones,
-because the server may be frozen.
+A frozen or disconnected server does not answer, and a driver would wait for ever. The server has the shorter
+deadlines, because it reports why it gives up; the driver has longer ones, for a frozen server.
 
-psycopg2 waits for ever for an answer of a frozen PostgreSQL, whose kernel still acknowledges packets. So
-:func:`watch` cuts the connection of a statement that takes too long. The driver's own way, a wait callback,
-belongs to the whole process: under it libpq ignores ``connect_timeout``, so that after a silent host the
-second is never tried; and COPY, large objects and connections shared by threads fail, also those of the
-program that a ``PlacementDirect`` runs in. Some drivers count the time for a connection for each address
-anew: :func:`connect` bounds the whole. PyMySQL counts it only until the other side has taken the connection,
-so what follows, up to the first statements, has ``connect_timeout`` as its ``read_timeout``.
+psycopg2 waits for ever for a frozen PostgreSQL, whose kernel still acknowledges packets. So :func:`watch`
+cuts the connection of a statement that takes too long. The driver's own solution, a wait callback, affects
+the whole process: libpq then ignores ``connect_timeout``, so that the host after a silent one is never tried;
+and COPY, large objects and connections shared by threads fail, even in a program that only embeds
+``PlacementDirect``. Some drivers restart the time for a connection at each address; :func:`connect` bounds
+the total. PyMySQL counts it only until the connection is accepted, so the handshake and the first statements
+get ``connect_timeout`` as their ``read_timeout``.
 """
 
 import math
@@ -53,16 +52,16 @@ LOOK_S = 1.0
 SQLITE_S = 30
 """How long SQLite polls for a file that another process has locked."""
 
-# A lost peer is noticed after 60 s of silence; Linux begins to ask after two hours by itself.
+# A lost peer is noticed after 60 s of silence; Linux by itself starts to probe after two hours.
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Seconds; 0 waits for ever.
+    """The deadlines in seconds; 0 waits for ever.
 
-    ``read`` and ``write``: for the next packet, counted by the driver (PostgreSQL: ``read`` for the
-    whole statement). The others are counted by the server.
+    ``read`` and ``write`` limit the wait for the next packet, and the driver counts them (PostgreSQL:
+    ``read`` limits the whole statement). The server counts the others.
     """
 
     connect: int
@@ -74,7 +73,7 @@ class Deadlines:
 
 
 class LockWaitStatements(NamedTuple):
-    """Statements that make a transaction wait less for locks: sent before it, first inside it, and after."""
+    """Statements that make a transaction wait less for locks: before it, first inside it, and after."""
 
     before: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
@@ -85,20 +84,20 @@ USUAL = LockWaitStatements()
 
 
 def limit_lock_wait(kind: str, wait_s: float) -> LockWaitStatements:
-    """Return what lets a transaction wait so long for each lock; MySQL knows whole seconds only."""
+    """Return the statements that limit each lock wait of a transaction; MySQL rounds to whole seconds."""
     # The wait is at least 1 ms: 0 means no limit on PostgreSQL.
     wait_ms = max(1, int(1000 * wait_s))
     if kind == "postgresql":
-        # LOCAL: it ends with the transaction, so nothing has to be put back.
+        # LOCAL ends with the transaction, so nothing has to be reset.
         return LockWaitStatements(inside=(f"SET LOCAL lock_timeout = {wait_ms}",))
     if kind == "sqlite":
-        # This statement precedes BEGIN IMMEDIATE, which is the statement that waits.
+        # This statement precedes BEGIN IMMEDIATE, because BEGIN IMMEDIATE is the statement that waits.
         usual_ms = 1000 * SQLITE_S
         return LockWaitStatements(
             before=(f"PRAGMA busy_timeout = {wait_ms}",),
             after=(f"PRAGMA busy_timeout = {usual_ms}",),
         )
-    # Kept on the server meanwhile: its operator, or the URL, may have set another than ours.
+    # The old value is kept on the server: the operator or the URL may have set another value than ours.
     seconds = max(1, math.ceil(wait_s))
     return LockWaitStatements(
         (f"SET @lock_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = {seconds}",),
@@ -142,7 +141,7 @@ def _seconds(url: URL, name: str, usual: int) -> int:
 
 
 def make_arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
-    """Return the driver's arguments for them; the driver's own parameters in the URL stand."""
+    """Return the driver's arguments for the deadlines; the driver's own parameters in the URL win."""
     if url.get_backend_name() == "postgresql":
         given = {
             "connect_timeout": deadlines.connect,
@@ -153,8 +152,8 @@ def make_arguments(url: URL, deadlines: Deadlines) -> dict[str, Any]:
         given = {
             f"{name}_timeout": getattr(deadlines, name) for name in ("connect", "read", "write")
         }
-        # PyMySQL's connect_timeout ends when the socket is open: a frozen server would hold the greeting.
-        # set_up gives the connection its usual read_timeout once it is made.
+        # PyMySQL's connect_timeout ends when the socket is open, so a frozen server could delay the greeting.
+        # set_up restores the usual read_timeout once the connection is made.
         if url.get_driver_name() == "pymysql":
             given["read_timeout"] = deadlines.connect or deadlines.read
     return {name: value for name, value in given.items() if value and name not in url.query}
@@ -168,7 +167,7 @@ def set_up(engine: Engine, deadlines: Deadlines) -> None:
 
             @event.listens_for(engine, "connect")
             def read_patiently(connection: Any, _record: Any) -> None:
-                # PyMySQL has no public way to change it.
+                # PyMySQL does not have a public way to change the timeout.
                 connection._read_timeout = deadlines.read or None
 
     else:
@@ -186,7 +185,7 @@ def set_up(engine: Engine, deadlines: Deadlines) -> None:
 
 
 def _make_postgresql_statement(deadlines: Deadlines) -> str:
-    """Leave what is set already for this server, database, user or connection."""
+    """Return the statement that sets deadlines not yet set for the server, database, user or connection."""
     wanted = {
         "statement_timeout": deadlines.statement,
         "lock_timeout": deadlines.lock,
@@ -201,18 +200,19 @@ def _make_postgresql_statement(deadlines: Deadlines) -> str:
 
 
 def _make_mysql_statement(deadlines: Deadlines) -> str:
-    """Make one statement for both servers: each takes the other's settings for comments.
+    """Return one statement for both servers; each reads the other's settings as comments.
 
-    MySQL ends statements that only read, and no idle transaction; ``read`` is what is left for the others.
+    MySQL has no limit for idle transactions, and its statement limit covers reads only; other statements have
+    only ``read``.
     """
     settings = ["autocommit = 1"]
     if deadlines.lock:
-        # The second is for locks on tables, whose default is a day and more: an ALTER TABLE that waits for a
-        # forgotten transaction would hold up every request behind it.
+        # The second limit is for locks on tables, by default more than a day: an ALTER TABLE that waits for a
+        # forgotten transaction would block every request behind it.
         names = ("innodb_lock_wait_timeout", "lock_wait_timeout")
         settings += [f"{name} = {deadlines.lock}" for name in names]
-    # MariaDB leaves out what is for MySQL 8 and newer. The last one counts milliseconds; IF makes a decimal
-    # of its two kinds of integers, which this variable does not take.
+    # MariaDB skips what is meant for MySQL 8 and newer. The last limit is in milliseconds; IF would mix two
+    # kinds of integer into a decimal, which this variable does not accept.
     of_one = [
         ("M!", "{}", "max_statement_time", deadlines.statement),
         ("M!", "{}", "idle_transaction_timeout", deadlines.idle_transaction),
@@ -236,7 +236,7 @@ _watched_process = 0
 def watch(engine: Engine, patience_s: float) -> None:
     """Cut the connection of each statement that takes longer, by at most about a second."""
     event.listen(engine, "connect", lambda _connection, _record: _start_watchdog())
-    # A wait callback of psycopg2 would not do (see the head of this module). Events of the engine cost a
+    # A wait callback of psycopg2 is not an option (see the module's docstring). Events of the engine cost a
     # fifth of a small statement, so these are events of the dialect.
     for name in ("do_execute", "do_executemany"):
         event.listen(engine, name, _make_listener(engine.dialect, name, patience_s))
@@ -259,12 +259,12 @@ def _make_listener(dialect: Dialect, method: str, patience_s: float) -> Callable
 
 
 def _start_watchdog() -> None:
-    """Start the thread, unless it runs: a process that was forked has no threads of its parent."""
+    """Start the thread unless it runs; a forked process does not inherit the thread of its parent."""
     global _watched_process
     with _starting:
         if _watched_process != os.getpid():
-            # The entries belong to the parent's threads: cutting one here would end the parent's
-            # conversation.
+            # The entries belong to the parent's threads: cutting one here would cut a connection of the
+            # parent.
             _running.clear()
             threading.Thread(target=_look, name="watchdog", daemon=True).start()
             _watched_process = os.getpid()
@@ -275,36 +275,36 @@ def _look() -> None:
         time.sleep(LOOK_S)
         now = time.monotonic()
         for thread, (until, connection) in list(_running.items()):
-            # A statement that ends at this very moment costs its connection, and nothing else.
+            # A statement that ends at this very moment only loses its connection.
             if now > until and _running.pop(thread, None) is not None:
                 _cut(connection)
 
 
 def _cut(connection: Any) -> None:
-    """End the conversation. The descriptor stays open for its owner, which waits on it."""
-    # shutdown() acts on the connection, whichever descriptor names it. To close the owner's would free its
-    # number for another file, from which libpq would continue to read. A connection that was closed or lost
-    # meanwhile has no descriptor.
+    """Shut the connection down; the descriptor stays open for its owner, which waits on it."""
+    # shutdown() acts on the connection through any descriptor. Closing the owner's descriptor would free its
+    # number for another file, from which libpq would then read. A connection that was closed or lost
+    # meanwhile does not have a descriptor.
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as twin:
         twin.shutdown(socket.SHUT_RDWR)
 
 
 def longest_attempt_s(url: URL) -> float:
-    """Return how long one attempt may take that tries every address of every host of ``url``."""
+    """Return how long one attempt can take that tries every address of every host of ``url``."""
     _, waits = take(url)
     named = [name for name, _ in hosts(url)] or [url.host or ""]
-    # A driver takes 0 for as long as the kernel waits.
+    # A driver reads 0 as no limit other than the kernel's.
     return (waits.connect or UNBOUNDED_S) * sum(map(_count_addresses, named))
 
 
 def _count_addresses(host: str) -> int:
-    """Count the addresses that a driver would try for a host; a path is that of a socket."""
+    """Count the addresses that a driver would try for a host; a path names a socket."""
     if not host or host.startswith("/"):
         return 1
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        # The driver will say it.
+        # The driver will report the error.
         return 1
     return max(1, len({each[4][0] for each in found}))
 
@@ -327,14 +327,14 @@ def connect(engine: Engine, within_s: float) -> None:
         else:
             outcome.put(None)
 
-    # A thread makes the attempt, since drivers count connect_timeout for each address anew, and names are
-    # looked up without a limit. It is a daemon: an attempt that hangs for ever does not keep the process from
-    # ending.
+    # A thread makes the attempt, since drivers restart connect_timeout at each address, and names are
+    # resolved without a limit. The thread is a daemon: an attempt that hangs for ever does not keep the
+    # process alive.
     threading.Thread(target=attempt, name="first connection", daemon=True).start()
     try:
         error = outcome.get(timeout=max(0.0, within_s))
     except queue.Empty:
-        # The attempt keeps its place in the pool for as long as it hangs: the next one has a new pool.
+        # A hanging attempt keeps its place in the pool, so the next attempt gets a new pool.
         engine.dispose(close=False)
         silence = TimeoutError("connection timeout expired: no answer")
         raise exc.OperationalError("connect", None, silence, connection_invalidated=True) from None

@@ -1,4 +1,4 @@
-"""The kinds of database, and what they spell differently. MariaDB counts as MySQL."""
+"""The kinds of database, and the expressions that they spell differently. MariaDB counts as MySQL."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,21 +12,21 @@ MYSQL = ("mysql", "mariadb")
 """The names that SQLAlchemy has for the dialect."""
 
 
-# READ COMMITTED for writes (MySQL: set at connect): the rows that a check depends on are locked before they
-# are read, and a statement that waited for a lock must see what the holder committed.
+# READ COMMITTED for writes (MySQL: set at connect): rows on which a check depends are locked before they are
+# read, and a statement that waited for a lock must see the holder's commit.
 BEGIN_WRITE = {
-    # A plain BEGIN does not do: SQLite refuses a transaction that has read and then writes at once if another
+    # A plain BEGIN is not enough: SQLite refuses the first write of a transaction that has read if another
     # has written meanwhile (SQLITE_BUSY_SNAPSHOT), and no busy_timeout helps.
     "sqlite": ("BEGIN IMMEDIATE",),
-    # READ WRITE is left out: a standby, or a database made read-only by its operator, can then say so.
+    # READ WRITE is left out, so that a standby or a read-only database reports itself.
     "postgresql": ("BEGIN ISOLATION LEVEL READ COMMITTED",),
     "mysql": ("START TRANSACTION",),
 }
 BEGIN_SNAPSHOT = {
     "sqlite": ("BEGIN",),
     "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
-    # Without the word SESSION the level is set for this transaction alone. At READ COMMITTED, which is set at
-    # connect, MySQL ignores WITH CONSISTENT SNAPSHOT, and each statement would see a state of its own.
+    # Without the word SESSION the level is set for this transaction alone. At READ COMMITTED, the level set
+    # at connect, MySQL ignores WITH CONSISTENT SNAPSHOT, and each statement would see its own state.
     "mysql": (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",

@@ -1,13 +1,14 @@
-"""A checksum of what searches read of a provider, kept beside its revision: what no write of ours left shows.
+"""A checksum of a provider's search data, stored with its revision, which reveals foreign changes.
 
-Workers read a provider again when its revision has moved. A statement by hand changes an inventory or a trait
-and moves none, so their pictures would keep what was there before. The statement of a write that moves the
-revision therefore also notes the checksum of what the provider has now (``digest``), and that the revision is
-one of ours (``own_revision``). The scrub computes the checksum again (:mod:`placement.db.scrub`). A claim
-changes nothing of it, and only adds to the revision of ours.
+Workers read a provider again when its revision has moved. A statement by hand that changes an inventory or a
+trait does not move the revision, so their pictures would keep the old values. A write that moves the revision
+therefore also stores the checksum of the provider's new data (``digest``), and that the revision is ours
+(``own_revision``). The scrub computes the checksum again (:mod:`placement.db.scrub`). A claim does not change
+the checksum and only steps our revision.
 
-Names are in it and not ids, since pictures have names. What is used is compared with the ledger instead, and
-the generation with the own one. Computed in the database: no message and no statement is sent for it.
+The checksum covers names, not ids, since pictures have names. The scrub compares usage with the ledger
+instead, and the generation with the own generation. The database computes the checksum without an additional
+message or statement.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ _CHECKSUM = {
     "mysql": "CRC32(CONCAT_WS(' ', {}))",
 }
 
-# The digits of the number depend on a setting of the session on PostgreSQL.
+# On PostgreSQL the digits of a number depend on a setting of the session.
 _RATIO = {"sqlite": "{}", "postgresql": "hashfloat8({})", "mysql": "{}"}
 
 
@@ -65,7 +66,7 @@ _amounts = [
 
 
 class _Part(NamedTuple):
-    """A table with associations of a provider: ``key`` refers to the name, and ``more`` counts too."""
+    """A table with associations of a provider: ``key`` refers to the name, ``more`` lists further columns."""
 
     table: Table
     key: Column[int]
@@ -104,22 +105,22 @@ def _checksums(part: _Part, *columns: ColumnElement[Any]) -> Select[Any]:
 
 
 def _sums_by_name(part: _Part) -> Select[Any]:
-    """Return the sums of the same checksums as (provider, checksum), of which each is computed once.
+    """Return the sums of the same checksums as (provider, checksum), and compute each checksum once.
 
-    A cloud has some hundred names, and each host some dozen of them. A checksum for each row took a quarter
-    of the time of a scrub's look at providers on PostgreSQL, and half of it on MariaDB.
+    A cloud has a few hundred names, and each host a few dozen of them. A checksum for each row took a quarter
+    of the scrub's time for providers on PostgreSQL, and half of it on MariaDB.
     """
     names = select(part.name.table.c.id, part.checksum.label("checksum")).limit(_ALL).subquery()
-    # The name may be gone.
+    # The outer join covers a name that was deleted.
     checksum = func.coalesce(names.c.checksum, _checksum(literal("", Text), *part.more))
     sums = select(part.provider.label("provider"), func.sum(checksum).label("checksum"))
     return sums.select_from(part.table.outerjoin(names, names.c.id == part.key)).group_by(part.provider)
 
 
 def select_sums(is_meant: Callable[[ColumnElement[int]], ColumnElement[bool]]) -> Subquery:
-    """Return the sums of the checksums of all that providers have, as (provider, parts), in one pass.
+    """Return the sums of the checksums of providers' associations, as (provider, parts), in one pass.
 
-    :param is_meant: says of a column with the id of a provider which providers are asked for.
+    :param is_meant: takes a column with provider ids, and returns the condition for the wanted ones.
     """
     rows = union_all(
         _checksums(_STOCK, _STOCK.provider.label("provider")).where(is_meant(_STOCK.provider)),
@@ -135,18 +136,18 @@ def of_row(
     parent_id: ColumnElement[Any] = _providers.c.parent_provider_id,
     root_id: ColumnElement[Any] = _providers.c.root_provider_id,
 ) -> ColumnElement[int]:
-    """Return the checksum of a provider's own row, which is all of one that has nothing yet.
+    """Return the checksum of a provider's own row, which is complete for a provider without associations.
 
-    :param uuid, name, parent_id, root_id: where the same statement writes them, what it writes. In it the
-        columns are the old values on PostgreSQL and the new ones on MariaDB.
+    :param uuid, name, parent_id, root_id: the values that the same statement writes to these columns. Inside
+        the statement a column is the old value on PostgreSQL and the new value on MariaDB.
     """
     return _checksum(uuid, func.coalesce(name, ""), func.coalesce(parent_id, 0), func.coalesce(root_id, 0))
 
 
 def of_provider(**written: ColumnElement[Any]) -> ColumnElement[int]:
-    """Return the checksum of all that searches read of a provider, its parts as they are now.
+    """Return the checksum of a provider's search data, with the associations as they are now.
 
-    :param written: as :func:`of_row`.
+    :param written: the written values, as in :func:`of_row`.
     """
     digest = of_row(**written)
     for part in (_STOCK, *_BY_NAME):
@@ -158,15 +159,16 @@ def of_provider(**written: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 def revise(**written: ColumnElement[Any]) -> dict[Any, ColumnElement[Any]]:
-    """Return what is written of a provider that has changed, for ``ordered_values``.
+    """Return the values to write for a provider that has changed, for ``ordered_values``.
 
-    The revision moves, and the digest is that of what the provider has now. The row is locked already: what a
-    statement waits for is not in its snapshot on PostgreSQL, and the digest would be that of before.
+    The revision moves, and the digest covers the provider's present data. The row must be locked already: on
+    PostgreSQL a statement that waits does not see the other's commit in its subqueries, and the digest would
+    be outdated.
 
-    :param written: as for :func:`of_provider`.
+    :param written: the written values, as in :func:`of_provider`.
     """
     return {
-        # This assignment comes before the one of the revision, which MariaDB would have changed already.
+        # This assignment precedes the revision's, which MariaDB would otherwise have changed already.
         _providers.c.own_revision: _providers.c.revision + 1,
         _providers.c.digest: of_provider(**written),
         _providers.c.revision: _providers.c.revision + 1,

@@ -1,4 +1,4 @@
-"""The meaning of a database's error: a conflict, a lost connection, no writes, no right.
+"""The meaning of a database's error, such as a conflict, a lost connection, or a missing right.
 
 The codes are those of the three engines; SQLAlchemy has wrapped the driver's exception.
 """
@@ -28,8 +28,8 @@ class ErrorCodes(NamedTuple):
 
 
 is_conflict = ErrorCodes(
-    # serialization_failure, deadlock_detected, lock_not_available; division_by_zero: the way in which
-    # a statement says that a generation has moved (placement.db.transport).
+    # serialization_failure, deadlock_detected, lock_not_available; division_by_zero is how a statement
+    # reports that a generation has moved (placement.db.transport).
     frozenset({"40001", "40P01", "55P03", "22012"}),
     # Lock wait timeout, deadlock (and Galera certification), row changed since read, table rebuilt since
     # the transaction began, rolled back.
@@ -92,11 +92,11 @@ _is_taken = ErrorCodes(frozenset({"23505"}), frozenset())
 
 
 def find_table_of_taken_id(error: BaseException) -> str | None:
-    """Return the table of PostgreSQL for which an id was drawn that a row has; None for any other error."""
+    """Return the PostgreSQL table whose sequence gave a taken id; None for any other error."""
     diagnosis = getattr(error.orig, "diag", None) if isinstance(error, exc.DBAPIError) else None
     if diagnosis is None or not _is_taken(error):
         return None
-    # The key of another table does not count, whose values no sequence gives: such keys have several columns.
+    # A key with several columns does not count, since no sequence gives its values.
     is_of_id = "(id)=" in (diagnosis.message_detail or "")
     table: str | None = diagnosis.table_name
     return table if is_of_id and diagnosis.constraint_name == f"{table}_pkey" else None
@@ -110,7 +110,7 @@ _LOST_CERTIFICATION = re.compile(r"\b149\b")
 def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     """Return (PostgreSQL SQLSTATE, MySQL error number, SQLite primary code); at most one is set."""
     origin = error.orig if isinstance(error, exc.DBAPIError) else None
-    # pgcode is psycopg2's.
+    # The attribute pgcode is psycopg2's.
     sqlstate = getattr(origin, "pgcode", None) or getattr(origin, "sqlstate", None)
     extended = getattr(origin, "sqlite_errorcode", None)
     args = getattr(origin, "args", ())
@@ -118,8 +118,8 @@ def _codes(error: BaseException) -> tuple[str | None, int | None, int | None]:
     number = args[0] if args and isinstance(args[0], int) and extended is None else None
     if number == _ERROR_DURING_COMMIT and _LOST_CERTIFICATION.search(str(args[1:])):
         number = _ROLLED_BACK
-    # The low byte of an extended code is the primary one (sqlite.org/rescode.html): SQLITE_BUSY_SNAPSHOT is
-    # SQLITE_BUSY too.
+    # The low byte of an extended code is the primary one (sqlite.org/rescode.html), so SQLITE_BUSY_SNAPSHOT
+    # is SQLITE_BUSY too.
     return sqlstate, number, extended & 0xFF if extended is not None else None
 
 
@@ -129,34 +129,34 @@ def cause(error: BaseException) -> BaseException:
 
 
 def is_disconnect(error: BaseException) -> bool:
-    """The connection is lost, or none could be made."""
+    """Return whether the connection is lost or could not be made."""
     if not isinstance(error, exc.DBAPIError):
         return False
-    # SQLAlchemy knows most by their texts, but not a node that answers and takes no work.
+    # SQLAlchemy recognises most by their texts, but not a node that answers and refuses work.
     if _is_gone(error) or (error.connection_invalidated and not is_of_replica(error)):
         return True
-    # psycopg2 gives a failed connect no SQLSTATE and no cursor.
+    # psycopg2 gives a failed connect neither SQLSTATE nor cursor.
     return isinstance(error, exc.OperationalError) and error.statement is None
 
 
 def is_lost(error: BaseException) -> bool:
-    """An existing connection is lost."""
+    """Return whether an existing connection is lost."""
     return is_disconnect(error) and isinstance(error, exc.DBAPIError) and error.statement is not None
 
 
 def origin(error: BaseException) -> BaseException:
-    """Return the driver's own error, whose words have neither statement nor parameters."""
+    """Return the driver's own error, whose text contains neither statement nor parameters."""
     error = cause(error)
     return (error.orig or error) if isinstance(error, exc.DBAPIError) else error
 
 
 def classify(error: BaseException) -> str:
-    """Return the kind, one of those of :data:`placement.telemetry.DATABASE_ERRORS`."""
+    """Return the kind of the error, an entry of :data:`placement.telemetry.DATABASE_ERRORS`."""
     if isinstance(error, errors.OutcomeUnknown):
         return "outcome_unknown"
     if isinstance(error, exc.TimeoutError):
         return "pool_timeout"
-    # The order is that of the repeats: an error that is repeated as a conflict is counted as one.
+    # The order is that of the repeats: an error that is repeated as a conflict counts as a conflict.
     if is_conflict(error):
         return "conflict"
     if is_disconnect(error):

@@ -1,9 +1,10 @@
 """One SQLAlchemy engine in driver autocommit, set up for each kind of database.
 
-Several servers of MariaDB or MySQL, the nodes of a cluster, are named as in SQLAlchemy's URLs of PostgreSQL
-(where libpq does the rest): ``mysql+pymysql://placement:secret@/placement?host=db1&host=db2:3307&host=db3``.
-A new connection goes to the first that takes writes; the order is the order of preference. While none does,
-it goes to the first that can be read; those of commands fail.
+Several servers of MariaDB or MySQL, such as the nodes of a cluster, are named as in SQLAlchemy's URLs for
+PostgreSQL (which libpq handles itself):
+``mysql+pymysql://placement:secret@/placement?host=db1&host=db2:3307&host=db3``. A new connection goes to the
+first server that accepts writes; the order is the order of preference. If none does, it goes to the first
+server that can be read; a connection of a command fails.
 """
 
 import os
@@ -67,16 +68,16 @@ def make_engine(
     """Return an engine for the SQLAlchemy URL ``connection``.
 
     :param sqlite_synchronous: false trades the last transactions of a power cut for speed.
-    :param mysql_sql_mode: session mode; empty or None keeps the server's. Of either only the
-        :data:`MODES_OF_VALUES`.
+    :param mysql_sql_mode: session mode; empty or None keeps the server's mode. In both cases only the
+        :data:`MODES_OF_VALUES` are used.
     :param pool: further keyword arguments of ``create_engine`` (``pool_size``, ``max_overflow``,
         ``pool_timeout``, ``pool_recycle``); unused by an in-memory SQLite database.
     :param patient: statements have no deadline (:mod:`placement.db.deadlines`).
     :raises sqlalchemy.exc.ArgumentError: the URL, or a number in it, cannot be parsed.
     """
     url = with_default_driver(address.parse(connection))
-    # Transactions begin and end with statements of their own (placement.db.database): a connection that goes
-    # back to the pool is inside none, and a ROLLBACK for it would be a wasted round trip.
+    # Each transaction begins and ends with its own statements (placement.db.database), so a connection that
+    # returns to the pool is not inside one, and a ROLLBACK would be a wasted round trip.
     options: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
     several = url.get_driver_name() in transport.DRIVERS and url.query.get("multi_statements") != "0"
     url = url.difference_update_query(["multi_statements"])
@@ -96,7 +97,7 @@ def make_engine(
     else:
         options |= {"pool_size": POOL_SIZE, **(pool or {})}
     engine = _create(url, options)
-    # SQLAlchemy sends a ROLLBACK in autocommit too; its option skip_autocommit_rollback is of 2.0.43.
+    # SQLAlchemy sends a ROLLBACK in autocommit too; its option skip_autocommit_rollback needs 2.0.43.
     engine.dialect.do_rollback = lambda dbapi_connection: None  # type: ignore[method-assign]
     transport.prepare(engine)
     if several:
@@ -124,23 +125,25 @@ def _create(url: URL, options: dict[str, Any]) -> Engine:
 
 
 def _forget_connections_in_children(engine: Engine) -> None:
-    """Let a forked worker make connections of its own: two processes on one socket garble both."""
+    """Let a forked worker make its own connections, since two processes would garble one socket."""
     # The reference is weak: Python cannot remove such a hook, which would keep every engine alive.
     known = weakref.ref(engine)
 
     def forget() -> None:
         inherited = known()
         if inherited is not None and inherited.pool.__class__ is not StaticPool:
-            # The connections are not closed: the parent still uses these sockets, and a goodbye would end its
-            # sessions.
+            # The connections are not closed: the parent still uses these sockets, and a closing message would
+            # end its sessions.
             inherited.dispose(close=False)
 
     os.register_at_fork(after_in_child=forget)
 
 
 def with_default_driver(url: URL) -> URL:
-    """Name the driver of a URL that names none: psycopg2 for PostgreSQL; for MySQL the C driver
-    (mysqlclient) if it is installed and PyMySQL if not."""
+    """Add a driver to a URL without one.
+
+    This is psycopg2 for PostgreSQL; for MySQL the C driver (mysqlclient) if it is installed, otherwise
+    PyMySQL."""
     if url.drivername == "postgresql":
         return url.set(drivername="postgresql+psycopg2")
     if url.drivername in dialects.MYSQL:
@@ -155,13 +158,13 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
-        # First: to change the journal mode takes a lock on the file, and this is how long it is waited for.
+        # The timeout is set first, because changing the journal mode has to wait for a lock on the file.
         cursor.execute(f"PRAGMA busy_timeout = {1000 * deadlines.SQLITE_S}")
         cursor.execute("PRAGMA journal_mode = WAL")
-        # At NORMAL a WAL may lose its last commits when the power fails (sqlite.org/pragma.html).
+        # At NORMAL a WAL can lose its last commits when the power fails (sqlite.org/pragma.html).
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()
-        # SQLite has no checksum of its own (placement.db.digests).
+        # SQLite lacks a checksum function (placement.db.digests).
         connection.create_function("placement_crc32", -1, _sum_up, deterministic=True)
 
 
@@ -170,10 +173,11 @@ def _sum_up(*values: object) -> int:
 
 
 def _allow_several(engine: Engine) -> None:
-    """Note for each new connection whether several statements may be one message.
+    """Note for each new connection whether several statements can be one message.
 
-    Not to a member of a cluster: when Galera ends a transaction between two statements of a message, in
-    favour of another node, the rest of the message is run outside it, and parts of claims were found so.
+    A member of a cluster gets single statements. When Galera ends a transaction between two statements of a
+    message, in favour of another node, the rest of the message runs outside it; tests found parts of claims
+    written so.
     """
     is_mysql = engine.dialect.name in dialects.MYSQL
 
@@ -181,7 +185,7 @@ def _allow_several(engine: Engine) -> None:
 
         @event.listens_for(engine, "do_connect")
         def ask(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
-            # mysqlclient does so by itself.
+            # mysqlclient allows several statements by default.
             parameters["client_flag"] = parameters.get("client_flag", 0) | MULTI_STATEMENTS
 
     @event.listens_for(engine, "connect")
@@ -192,7 +196,7 @@ def _allow_several(engine: Engine) -> None:
 
 
 def is_in_cluster(connection: Any) -> bool:
-    """Whether the server is a node of Galera, or of MySQL's group replication."""
+    """Return whether the server is a node of Galera or of MySQL's group replication."""
     cursor = connection.cursor()
     names = "'wsrep_on', 'group_replication_group_name'"
     cursor.execute(f"SHOW VARIABLES WHERE Variable_name IN ({names})")
@@ -213,15 +217,15 @@ def _set_up_mysql(engine: Engine, sql_mode: str | None) -> None:
         given = cursor.fetchone()[0].split(",")
         mode = ",".join([*(each for each in given if each in MODES_OF_VALUES), *MODES_NEEDED])
         cursor.execute("SET SESSION sql_mode = %s", (mode,))
-        # InnoDB's REPEATABLE READ locks gaps, so inserts of new consumers would deadlock; and a statement
-        # that waited for a lock would not see what its holder committed.
+        # InnoDB's REPEATABLE READ locks gaps, so inserts of new consumers would deadlock, and a statement
+        # that waited for a lock would not see the holder's commit.
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         cursor.close()
 
     @event.listens_for(engine, "handle_error")
     def judge(context: Any) -> None:
-        # A server that takes no work, or has become a replica, says so over a connection that the driver
-        # believes to work, and would use again for the next attempt.
+        # A server that refuses work, or has become a replica, reports it over a connection that the driver
+        # considers healthy and would use again for the next attempt.
         error = context.sqlalchemy_exception
         if error is not None and (
             driver_errors.is_disconnect(error) or driver_errors.is_of_replica(error)
@@ -241,9 +245,9 @@ def _nodes(url: URL) -> list[tuple[str, int]]:
 
 
 def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]], *, or_replica: bool) -> None:
-    """Let a new connection go to the first that takes writes.
+    """Connect to the first server that accepts writes.
 
-    :param or_replica: while there is none, to the first that can be read.
+    :param or_replica: if there is none, connect to the first that can be read.
     """
     engine.update_execution_options(**{HOSTS: len(nodes)})
 
@@ -258,7 +262,7 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]], *, or_replic
             try:
                 connection = dialect.connect(*arguments, **node)
             except failed as error:
-                # A wrong password is one as well; the operator is shown what the last node said.
+                # A wrong password is such an error too; the operator sees the error of the last node.
                 refusal = error
                 continue
             if _takes_work(connection):
@@ -268,26 +272,26 @@ def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]], *, or_replic
             connection.close()
         if replica is None:
             raise refusal
-        # No server takes writes until a failover is through. Until then reads are answered, and writes are
+        # No server accepts writes until a failover is complete. Until then reads are answered, and writes are
         # refused and tried again.
         record.info[_REPLICA_SINCE] = time.monotonic()
         return dialect.connect(*arguments, **replica)
 
     @event.listens_for(engine, "checkin")
     def leave_replica(_connection: Any, record: Any) -> None:
-        # The connection is not dropped at once: a new one may have to wait for dead servers that come before
-        # this one.
+        # The connection is not dropped at once: a new one may first have to wait for dead servers.
         since = record.info.get(_REPLICA_SINCE)
         if since is not None and time.monotonic() - since > REPLICA_S:
             record.invalidate()
 
 
 def _takes_work(connection: Any) -> bool:
-    """A node of Galera that lost the others still takes connections, and refuses every statement.
+    """Return whether the server executes statements.
 
-    A server that is in no cluster is not ready for one either, if it was built with Galera.
+    A node of Galera that lost the others still accepts connections, but refuses every statement. A server
+    built with Galera that is not in a cluster reports "not ready" as well.
     """
-    # The check is made at connect alone: a node that loses the others later answers 1047, which drops all
+    # The check runs only at connect: a node that loses the others later answers 1047, which drops all
     # connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
@@ -297,8 +301,8 @@ def _takes_work(connection: Any) -> bool:
 
 
 def _is_replica(connection: Any) -> bool:
-    """A replica, or a member of a group that is not its primary, refuses what writes."""
-    # The check is made at connect alone: a server that becomes a replica later answers 1290, which drops all
+    """Return whether the server is a replica or a secondary group member, which refuses writes."""
+    # The check runs only at connect: a server that becomes a replica later answers 1290, which drops all
     # connections to it.
     cursor = connection.cursor()
     cursor.execute("SHOW VARIABLES LIKE 'read_only'")

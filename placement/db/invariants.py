@@ -1,7 +1,7 @@
 """The truths of every committed state, one query each; tests and ``db check`` share them.
 
 The query of an invariant returns a row for each violation, with columns that an operator understands. A
-violation that can be put right without losing anything has a repair.
+violation that can be corrected without losing data has a repair.
 """
 
 import logging
@@ -75,11 +75,11 @@ REPAIR = "placement-manage db check --repair"
 class Invariant:
     """One line of the promise.
 
-    :param look: finds the violations itself, where no query can; the query is that of none then.
-    :param repair: changes some ``BATCH`` rows and returns how many.
-    :param broken: a violation is a fault; otherwise it may also come from an inventory that was changed
-        later, and is only reported.
-    :param is_in_trees: what the repair changes may be in the trees that followers read.
+    :param look: a function that finds the violations if no query can; the query then returns no rows.
+    :param repair: changes up to ``BATCH`` rows and returns their number.
+    :param broken: whether a violation is a fault; otherwise a later change of inventory can cause it, and it
+        is only reported.
+    :param is_in_trees: whether the repair can change the trees that followers read.
     """
 
     name: str
@@ -101,12 +101,12 @@ class Finding:
 
 
 def check(database: Database) -> list[Finding]:
-    """Return one finding per invariant, also for those that hold. All see one committed state."""
+    """Return one finding per invariant, even if it holds. All queries see one committed state."""
     return database.snapshot(lambda tx: [examine(tx, invariant) for invariant in list_invariants()])
 
 
 def violations(database: Database) -> list[Finding]:
-    """Return the findings that are faults; an empty list is the promise kept."""
+    """Return the findings that are faults; an empty list means that all invariants hold."""
     return [found for found in check(database) if found.count and found.invariant.broken]
 
 
@@ -114,7 +114,7 @@ def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
     if invariant.look is not None:
         told = invariant.look(tx)
-        # Every sequence is shown: each has a remedy of its own.
+        # Every sequence is shown, because each needs its own remedy.
         return Finding(invariant, len(told), tuple(told if invariant is SEQUENCES else told[:EXAMPLES]))
     count = tx.value(_compile_count(invariant)) or 0
     if not count:
@@ -129,7 +129,7 @@ def examine(tx: Snapshot, invariant: Invariant) -> Finding:
 
 @cache
 def _compile_count(invariant: Invariant) -> CompiledStatement:
-    """Return the statement that counts the violations: compiled for each check, it took half of its time."""
+    """Return the statement that counts the violations; compiling it each time took half of a check."""
     return CompiledStatement(select(func.count()).select_from(invariant.query.subquery()))
 
 
@@ -138,8 +138,8 @@ def repair(
 ) -> int:
     """Repair the violations of an invariant, in short transactions, safe while the service runs.
 
-    :param progress: called with the number of rows of each transaction.
-    :returns: the rows changed; 0 if this invariant has no repair.
+    :param progress: a function called with the number of rows of each transaction.
+    :returns: the number of changed rows; 0 for an invariant without a repair.
     """
     total = 0
     for done in repairs(database, invariant):
@@ -149,7 +149,7 @@ def repair(
 
 
 def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
-    """Repair with one transaction for each turn, and yield its number of rows; the last one finds none."""
+    """Repair in transactions, and yield the number of rows of each; the last one finds no rows."""
     if invariant.repair is None:
         return
     for _ in range(MOST_TURNS):
@@ -163,9 +163,9 @@ def repairs(database: Database, invariant: Invariant) -> Iterator[int]:
 def _repair_some(tx: Transaction, invariant: Invariant) -> int:
     assert invariant.repair is not None
     done = invariant.repair(tx)
-    # The content of trees may change in more ways than the log can name, such as the owner of a consumer or
-    # the root of a tree: followers read everything again. Besides, sums of owners, which are in no tree, come
-    # after the log in the order of locks.
+    # The content of trees may change in ways that the log cannot name, such as the owner of a consumer or the
+    # root of a tree, so followers read everything again. Sums of owners are in no tree, and follow the log in
+    # the order of locks.
     if done and invariant.is_in_trees:
         writes.finish(tx, Change(is_unnamed=True))
     return done
@@ -188,7 +188,7 @@ def _repair_counters(tx: Transaction) -> int:
     provider_ids = set(tx.column(named.limit(BATCH)))
     if not provider_ids:
         return 0
-    # Writers of allocations hold these rows while they move a counter.
+    # Writers of allocations lock these rows while they move a counter.
     provider_rows.lock(tx, (), provider_ids)
     done = tx.change(
         update(_inventories)
@@ -218,13 +218,13 @@ _holds = exists().where(_allocations.c.consumer_id == _consumers.c.uuid)
 def select_wrong_owner_usages(
     is_meant: Callable[[ColumnElement[int]], ColumnElement[bool]],
 ) -> Select[Any]:
-    """Return the sums of owners that are wrong: an :class:`Account`, and by how much it is too large.
+    """Return the sums of owners that are wrong: an :class:`Account` with its surplus.
 
-    :param is_meant: says of the column with the id of a project whether that project is asked for.
+    :param is_meant: takes a column with project ids, and returns the condition for the wanted ones.
     """
-    # Counted one way and subtracted the other: any remainder is an error. One join with the ledger serves
-    # the amounts and the number of consumers: all are counted, and those that hold nothing are taken back.
-    # Each is added up before they come together, which took a fifth less time.
+    # The ledger is counted one way and subtracted the other way: any remainder is an error. One join with the
+    # ledger serves the amounts and the number of consumers: all are counted, and those without allocations
+    # are subtracted. Adding up each side before joining took a fifth less time.
     class_id = func.coalesce(_allocations.c.resource_class_id, owner_usage_rows.CONSUMERS)
     both_ways = union_all(
         select(
@@ -248,7 +248,7 @@ def select_wrong_owner_usages(
 
 
 _wrong_owner_usages = select_wrong_owner_usages(lambda project_id: true())
-# The sums are not read during a coexistence.
+# Nothing reads these sums during a coexistence.
 _wrong_owner_usages_shown = _wrong_owner_usages.where(~UNDER_WAY)
 
 
@@ -270,13 +270,13 @@ _REMOVE_BEYOND = CompiledStatement(
 def subtract_surplus(
     tx: Transaction, wrong: CompiledStatement | Select[Any], given: Parameters = NOTHING
 ) -> dict[Account, int]:
-    """Mend sums of owners, and finish the write; return by how much each was too large.
+    """Correct sums of owners, and finish the write; return the surplus of each.
 
-    The surplus is read in one statement, and writers do not change it. A repair does, so one comes after
-    the other.
+    The surplus is read in one statement, and other writers do not change it. A repair does, so repairs run
+    one after the other.
     """
     scrub_rows.step_mendings(tx)
-    # Nothing can be subtracted from these; the rest is what is compared.
+    # These values cannot be subtracted from; only the rest is compared.
     tx.change(_REMOVE_BEYOND)
     surplus = {Account(*row[:4]): int(row[4]) for row in tx.rows(wrong, given)}
     mending = {account: -amount for account, amount in surplus.items()}
@@ -301,10 +301,10 @@ def _select_names(table: Table) -> tuple[Label[str], Label[str]]:
 
 _over_capacity = select(
     *_select_names(_inventories),
-    # The sum comes from the ledger: a counter may be wrong.
+    # The sum is read from the ledger, because a counter can be wrong.
     _ledger_sum.label("used"),
     cast(_bound, Float).label("capacity"),
-    # A reshape may write inventory with a negative capacity: that alone is not an excess.
+    # A reshape can write inventory with a negative capacity, which alone is not an excess.
 ).where(_ledger_sum > 0, _ledger_sum > _bound)
 
 _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_provider_id) & (
@@ -346,7 +346,7 @@ def _remove_idle_consumers(tx: Transaction) -> int:
     if not uuids:
         return 0
     named = is_one_of(_consumers.c.uuid, uuids)
-    # Writers lock the consumer before they write its allocations: look again under the lock.
+    # Writers lock the consumer before they write its allocations, so the query runs again under the lock.
     tx.rows(select(_consumers.c.id).where(named).order_by(_consumers.c.uuid).with_for_update())
     idle = tx.column(select(_consumers.c.uuid).where(named, _idle))
     writes.take(tx, consumers=idle)
@@ -360,7 +360,7 @@ def _remove_idle_consumers(tx: Transaction) -> int:
 
 
 def _select_true_roots() -> Any:
-    """The providers that have, over any number of parents, a root: (id, root)."""
+    """Return (id, root) of the providers that reach a root over any number of parents."""
     tree = (
         select(_providers.c.id, _providers.c.id.label("root"))
         .where(_providers.c.parent_provider_id.is_(None))
@@ -402,7 +402,7 @@ def _repair_roots(tx: Transaction) -> int:
     found: dict[int, int] = dict(tx.rows(wrong.limit(BATCH)))
     if not found:
         return 0
-    # The tree cannot change while its members are locked, so it is read again after the locks.
+    # A tree cannot change while its members are locked, so it is read again after locking.
     provider_rows.lock(tx, (), set(found) | set(found.values()))
     true: dict[int, int] = dict(tx.rows(wrong.where(is_one_of(_providers.c.id, list(found)))))
     by_root: dict[int, list[int]] = {}
@@ -485,7 +485,7 @@ SLOTS = Invariant(
 )
 SEQUENCES = Invariant(
     "sequences of PostgreSQL are not behind their tables",
-    # Their names are known only to the database.
+    # Only the database knows the names of these rows.
     _none,
     sequences.set_lagging,
     f"A restore of rows alone leaves them behind. Run these statements, or {REPAIR}.",
@@ -529,7 +529,7 @@ _OF_CORE: tuple[Invariant, ...] = (
 
 @cache
 def list_of_extensions() -> tuple[Invariant, ...]:
-    """Return the invariants of the installed extensions: ``INVARIANTS`` in ``invariants.py`` of each."""
+    """Return the invariants of the installed extensions: ``INVARIANTS`` in each ``invariants.py``."""
     found = installed.find_modules("invariants").values()
     return tuple(chain.from_iterable(module.INVARIANTS for module in found))
 

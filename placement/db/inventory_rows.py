@@ -35,7 +35,7 @@ SEEN_AMOUNTS = (*_RECORD, counters.USED)
 class ShownRecord(NamedTuple):
     """A record as the API shows it.
 
-    ``modified_at``: last update, or creation; UTC; None if never recorded.
+    ``modified_at``: the time of the last update or the creation, in UTC; None if never recorded.
     """
 
     class_name: str
@@ -51,7 +51,8 @@ class ProviderInventory(NamedTuple):
     records: list[ShownRecord]
 
 
-# A subquery, because MariaDB would lock joined rows of the classes too, on which all claims would wait.
+# MariaDB would also lock joined rows of the classes, and all claims would wait for them; so this is a
+# subquery.
 _CLASS_NAME = (
     select(_classes.c.name)
     .where(_classes.c.id == _inventories.c.resource_class_id)
@@ -112,7 +113,7 @@ def of_provider(
 ) -> ProviderInventory | None:
     """Return the inventory of a provider, or only its record of one class. One statement.
 
-    None if there is no such provider.
+    None if the provider does not exist.
     """
     given = {"uuid": provider_uuid}
     if class_name is not None:
@@ -142,7 +143,7 @@ def _compile_listing(of_class: bool) -> CompiledStatement:
             func.coalesce(_inventories.c.updated_at, _inventories.c.created_at),
             *_RECORD,
         )
-        # The joins have no brackets: SQLite would build the inner join over all providers first.
+        # The joins are not nested: SQLite would compute the inner join over all providers first.
         .select_from(
             _providers.outerjoin(_inventories, own).outerjoin(
                 _classes, _classes.c.id == _inventories.c.resource_class_id
@@ -163,7 +164,7 @@ class HeldRecord(NamedTuple):
 
 
 def hold_record(tx: Transaction, provider_id: int, class_name: str) -> HeldRecord | None:
-    """Return the record of a class that a locked provider has; None if there is no such class.
+    """Return the record of a class that a locked provider has; None if the class does not exist.
 
     The class cannot be deleted until the end of the transaction. One statement.
     """
@@ -197,7 +198,7 @@ def _compile_hold(goes: bool) -> CompiledStatement:
 def _has_allocations(
     provider_id: ColumnElement[int], class_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """The record is in use: it has allocations (specification 02 section 4.1)."""
+    """Return whether the record is in use, which means it has allocations (specification 02 section 4.1)."""
     return (
         select(_allocations.c.id)
         .where(
@@ -209,9 +210,9 @@ def _has_allocations(
 
 
 def classes_in_use(tx: Transaction, provider_id: int, kept: Collection[int] = ()) -> list[str]:
-    """Return the classes, other than ``kept``, of the records of a locked provider that are in use.
+    """Return the classes of a locked provider, except ``kept``, whose records are in use.
 
-    In the order of specification 02 section 4.4. One statement.
+    The order is that of specification 02 section 4.4. One statement.
     """
     given: dict[str, Any] = {"provider": provider_id}
     if kept:
@@ -243,8 +244,8 @@ def insert_records(
 ) -> None:
     """Insert records of locked providers, as (provider id, class id, record). One statement, or none.
 
-    :param used: the usage by the ledger, by provider id and class id; 0 may be missing. Older software could
-        leave allocations without an inventory.
+    :param used: the usage by the ledger, by provider id and class id; zeros can be missing. Older software
+        could leave allocations without an inventory.
     :raises StaleRead: the provider has a record of the class, or the class no longer exists.
     """
     created_at = models.now()

@@ -1,8 +1,7 @@
-"""The reads of a ledger change: all that it names, and the places that it changes.
+"""The reads of a ledger change: the rows that it names, and the places that it changes.
 
-What it names takes seven small index look-ups. They are one statement, which has one snapshot, in which a
-consumer's generation and its allocations belong together. Providers with their inventories are locked as
-they are read.
+The names take seven small index look-ups in one statement. The statement has one snapshot, so a consumer's
+generation and its allocations belong together. Providers and their inventories are locked when they are read.
 """
 
 import operator
@@ -98,7 +97,7 @@ Branch = tuple[Select[Any], ColumnElement[str]]
 
 
 class _Kind(IntEnum):
-    """The kinds of rows of one reading, in its first column."""
+    """The kinds of rows in one reading; the first column has the kind."""
 
     PROJECT = 0
     USER = 1
@@ -112,8 +111,8 @@ class _Kind(IntEnum):
 
 def _pad(kind: _Kind, *columns: ColumnElement[Any]) -> Select[Any]:
     """Return a look-up with its kind, and as many columns as the widest has."""
-    # 0 and not NULL, here and for what is missing: PostgreSQL takes a bare NULL in a UNION for text, which
-    # is no partner of an integer (its manual: UNION, CASE, and Related Constructs).
+    # The padding is 0, not NULL, here and for missing values: PostgreSQL types a bare NULL in a UNION as
+    # text, which does not match an integer (its manual: UNION, CASE, and Related Constructs).
     padding = [_nothing] * (6 - len(columns))
     return select(literal_column(str(kind.value), Integer), *columns, *padding)
 
@@ -152,8 +151,7 @@ _BRANCHES: Mapping[str, tuple[Branch, ...]] = {
 }
 
 
-# The record is text, so that the other look-ups need no further columns. Fractions may lose digits on the
-# way.
+# The record is a text, so that the other look-ups need no further columns. Fractions can lose digits in it.
 _RECORD = reduce(
     operator.add,
     [part for each in inventory_rows.AMOUNTS for part in (literal(" "), cast(each, String(30)))],
@@ -188,14 +186,17 @@ def _compile_reading(with_stock: bool, *parts: str) -> CompiledStatement:
 def read(
     tx: Access, names: Mapping[str, Collection[str]], *, with_stock: bool = False
 ) -> Reading:
-    """Return what exists under the names. No locks; one statement, or one for each thousand names
-    of a kind, in which a consumer's generation and its allocations still belong together.
+    """Return the rows that exist under the names, without locks.
 
-    :param names: under ``projects``, ``users`` (external ids), ``types``, ``classes`` (names),
+    One statement, or one per thousand names of a kind; a consumer's generation and its allocations always
+    belong together.
+
+    :param names: lists under ``projects``, ``users`` (external ids), ``types``, ``classes`` (names),
         ``providers`` and ``consumers`` (uuids); at least one of them is not empty.
-    :param with_stock: also what the one provider has that is named.
+    :param with_stock: also read the inventory of the one named provider.
     """
-    # Each name is asked once: a name in two batches would be read twice, and its allocations count double.
+    # Each name is asked once: a name in two batches would be read twice, and its allocations would count
+    # double.
     different = {part: list(dict.fromkeys(given)) for part, given in names.items()}
     found = Reading()
     for start in range(0, max(map(len, different.values())), statements.MOST):
@@ -203,14 +204,14 @@ def read(
         filled = {part: given for part, given in some.items() if given}
         statement = _compile_reading(with_stock and "providers" in filled, *filled)
         _sort_into(found, tx.rows(statement, filled))
-    # The rows are sorted as they were written: UNION ALL promises no order.
+    # The order of the look-ups is restored, since UNION ALL does not guarantee an order.
     for rows in found.allocations.values():
         rows.sort(key=lambda row: row.id)
     return found
 
 
 def _sort_into(found: Reading, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Put each row of the statement where its kind belongs."""
+    """Sort each row of the statement into the reading, by its kind."""
     ids_by_name = {
         _Kind.PROJECT: found.projects,
         _Kind.USER: found.users,
@@ -238,10 +239,7 @@ def _sort_into(found: Reading, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def find_shown(tx: Access, consumer_uuids: Collection[str]) -> set[str]:
-    """Return those of the consumers of which some allocation is shown: all that it refers to is there.
-
-    One statement.
-    """
+    """Return the consumers with a visible allocation, whose references all exist. One statement."""
     return {row[0] for row in tx.rows_of_all(_SHOWN, "uuid", consumer_uuids)}
 
 
@@ -263,16 +261,16 @@ def lock_with_inventories(
 ) -> tuple[dict[int, LockedProvider], list[InventoryRow]]:
     """Lock providers in id order together with their inventories. One statement.
 
-    What is returned is the newest there is and cannot change any more. What is not returned may
-    exist all the same: a provider without inventory, or, on PostgreSQL, a record that was inserted
-    while the statement waited for a lock, and so after its snapshot.
+    The returned rows are the newest and cannot change any more. A provider or record that is not returned can
+    still exist: a provider without inventory, or, on PostgreSQL, a record that was inserted while the
+    statement waited for a lock.
 
     :returns: the providers by id, and the records, without the names of their classes.
     """
     if not provider_ids:
         return {}, []
-    # The locked rows are checked as this statement returns them: a statement that waited for a lock sees what
-    # its holder left (PostgreSQL's manual: Read Committed Isolation Level).
+    # The locked rows are checked as this statement returns them: a statement that waited for a lock sees the
+    # holder's commit (PostgreSQL's manual: Read Committed Isolation Level).
     providers: dict[int, LockedProvider] = {}
     records: list[InventoryRow] = []
     rows = tx.rows(_HOLD, {"key": sorted(provider_ids)})
@@ -297,8 +295,8 @@ _HOLD = CompiledStatement(
     # PostgreSQL locks in this order: it sorts before it locks, and ids never change while it waits.
     .order_by(_providers.c.id)
     .with_for_update()
-    # Providers first, as every other writer takes them: the optimizer may begin with the inventories, and
-    # their locks would come first then.
+    # Providers are locked first, as in every other writer: otherwise the optimizer could begin with the
+    # inventories and lock them first.
     .prefix_with("STRAIGHT_JOIN", dialect="mysql")
     .prefix_with("STRAIGHT_JOIN", dialect="mariadb"),
     "key",

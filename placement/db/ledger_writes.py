@@ -1,8 +1,8 @@
 """The writes of consumers and their allocations.
 
-Consumers come first. Their records are changed by compare-and-set on the generation that was read together
-with the allocations of the consumer. Every write of allocations steps or removes the record, so a record
-that still matches vouches for the allocations as well.
+Consumers are written first. A record is changed by compare-and-set on the generation that was read together
+with the consumer's allocations. Every write of allocations steps or removes the record, so a record that
+still matches proves that the allocations are unchanged.
 
 :mod:`placement.db.writes` ends the transaction.
 """
@@ -40,11 +40,13 @@ _LOCK_CONSUMERS = CompiledStatement(
 def write_consumers(
     tx: Transaction, records: Mapping[str, ConsumerRow], owners: Mapping[str, Owner]
 ) -> None:
-    """Create, step or remove the records of consumers. A statement for each of these, and one for new owners.
+    """Create, step or remove the records of consumers.
 
-    :param records: by consumer uuid, those that exist. They are removed if they have no owner now.
-    :param owners: by consumer uuid, of the consumers that hold something now.
-    :raises StaleRead: a record is not as it was read, or was created meanwhile.
+    One statement for each of these, and one for new owners.
+
+    :param records: the existing records by consumer uuid; a record without an owner is removed.
+    :param owners: the owners by consumer uuid, of the consumers that have allocations now.
+    :raises StaleRead: a record has changed since it was read, or was created meanwhile.
     """
     new = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     if new:
@@ -76,7 +78,7 @@ def _list_rows(owners: Mapping[str, Owner]) -> list[Parameters]:
 def step_consumers(tx: Transaction, consumers: Sequence[ConsumerRow]) -> None:
     """Step the generations. One statement.
 
-    :raises StaleRead: one of the records is not as it was read.
+    :raises StaleRead: a record has changed since it was read.
     """
     _change_as_read(tx, consumers, _STEP_CONSUMERS, {"now": models.now()})
 
@@ -87,8 +89,8 @@ def _change_as_read(
     statement: CompiledStatement,
     parameters: Parameters = NOTHING,
 ) -> None:
-    # The row is not locked before: that this finds it, of the generation that was read, is the guard.
-    # Between the nodes of a Galera cluster, which do not see each other's locks, it is the only one.
+    # The row is not locked before: matching the generation that was read is the guard. Between the nodes of a
+    # Galera cluster, which do not see each other's locks, it is the only guard.
     for part in statements.batch_pairs([(consumer.id, consumer.generation) for consumer in consumers]):
         given = {**statements.as_read(part), **parameters}
         tx.change_later(statement, given, expected_rows=len(part))
@@ -106,7 +108,7 @@ _REMOVE_CONSUMERS = CompiledStatement(
 
 
 def _hand_over(tx: Transaction, owners: Mapping[int, Owner]) -> None:
-    """Give consumers, which this transaction has stepped, other owners and types, by consumer id."""
+    """Set new owners and types of consumers that this transaction has stepped, by consumer id."""
     value_of = partial(statements.value_of, _consumers.c.id)
     for part in statements.batches(sorted(owners)):
         tx.change(
@@ -126,14 +128,14 @@ def replace_allocations(
     removed: Sequence[AllocationRow],
     added: Sequence[tuple[str, int, int, int]],
 ) -> None:
-    """Put new allocations in the place of old ones. Two statements.
+    """Replace old allocations by new ones. Two statements.
 
-    :param removed: were read in this transaction.
-    :param added: (consumer uuid, provider id, class id, amount) of each.
-    :raises StaleRead: an old one is not there any more.
+    :param removed: the old allocations, read in this transaction.
+    :param added: the new ones as (consumer uuid, provider id, class id, amount).
+    :raises StaleRead: an old allocation no longer exists.
     """
-    # Rows are deleted by id, and counted. A deletion by consumer would also delete what another service has
-    # written since, and the counters would be wrong; a row that it has removed makes this StaleRead.
+    # Rows are deleted by id, and counted. A deletion by consumer would also delete later writes of another
+    # service, and the counters would be wrong; a row that it has removed raises StaleRead.
     for part in statements.batches(sorted(row.id for row in removed)):
         tx.change_later(_DELETE_ALLOCATIONS, {"id": part}, expected_rows=len(part))
     now = models.now()

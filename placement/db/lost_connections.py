@@ -1,6 +1,7 @@
 """A line in the log while connections to the database are lost (specification 06 section 5).
 
-Transactions are begun again, so that clients see nothing: operators would not see that a database flaps.
+Transactions are begun again, so clients see nothing, and without the log operators would not notice an
+unstable database.
 """
 
 import logging
@@ -16,10 +17,10 @@ PAUSE_S = 60
 
 
 class LostConnections:
-    """Counts those of this process.
+    """A counter of the lost connections of this process.
 
-    No thread waits to say it: the first one is told at once, later ones when a minute has passed, by whoever
-    loses another or uses the database then. ``untold``: something is left to say.
+    There is no thread for the log: the first loss is logged at once, later ones after a minute, by the next
+    loss or use of the database. ``untold``: some losses are not logged yet.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -31,7 +32,7 @@ class LostConnections:
         self.untold = False
 
     def note(self, error: BaseException, *, is_repeated: bool) -> None:
-        """Count a connection that was lost with this error, and whether its transaction is begun again."""
+        """Count a connection lost with this error, and whether its transaction is begun again."""
         with self._lock:
             self._lost += 1
             self._repeated += is_repeated
@@ -40,7 +41,7 @@ class LostConnections:
         self.tell_if_due()
 
     def tell_if_due(self) -> None:
-        """Say how many there were since the last line, unless that is less than a minute ago."""
+        """Log the number of losses since the last line, unless that line is less than a minute old."""
         with self._lock:
             now_s = self._clock()
             if not self.untold or now_s < self._next_s:

@@ -1,6 +1,6 @@
-"""Rows that refer to something missing, or are NULL wrongly: queries, and repairs that lose nothing.
+"""Rows that refer to a missing row, or are wrongly NULL: queries, and repairs that do not lose data.
 
-Foreign keys do not keep all of it, and do not hold where another service or a hand switches them off.
+Foreign keys do not prevent all of these, and another service or an operator can switch them off.
 :mod:`placement.db.invariants` says what each query means.
 """
 
@@ -43,7 +43,7 @@ CLASSLESS = select(
     _inventories.c.total,
 ).where(
     ~exists().where(_classes.c.id == _inventories.c.resource_class_id),
-    # A start adds the standard ones, which databases of nova do not have as rows.
+    # A start adds the standard classes, which databases of nova do not have as rows.
     _inventories.c.resource_class_id >= len(os_resource_classes.STANDARDS),
 )
 
@@ -65,7 +65,7 @@ _OWNERS = (
 
 
 def _lacks(key: named_rows.Key, refers_to: ColumnElement[int]) -> ColumnElement[bool]:
-    """The row that a column refers to is missing, or has no name."""
+    """Return the condition that the referenced row is missing or without a name."""
     return ~exists().where(key.table.c.id == refers_to, key.is_not(None))
 
 
@@ -78,7 +78,7 @@ OWNERLESS = select(
 
 
 def restore_owners(tx: Transaction) -> int:
-    """Insert the missing rows under new names: no consumer is lost, and no sum of what it uses."""
+    """Insert the missing rows under new names: neither consumers nor their sums are lost."""
     done = 0
     for key, of, name in _OWNERS:
         missing = select(of).distinct().where(of.is_not(None), _lacks(key, of)).limit(BATCH)
@@ -96,12 +96,12 @@ BARE = select(
 
 
 def name_bare(tx: Transaction) -> int:
-    """Give providers the name that is shown, which is their uuid, and a generation."""
+    """Give providers without a name their shown name, the uuid, and give them a generation."""
     ids = tx.column(BARE.with_only_columns(_providers.c.id).limit(BATCH))
     if not ids:
         return 0
     writes.take(tx, providers=provider_rows.lock(tx, (), ids))
-    # Clients read 0 where there is none, but no generation ever goes back.
+    # Clients read a missing generation as 0; a generation that exists never goes back.
     last = case((_providers.c.own_generation > 0, _providers.c.own_generation), else_=0)
     shown = {
         "name": provider_rows.NAME,
@@ -122,7 +122,7 @@ _PARTS = (
 
 
 def _select_parts(tables: Sequence[tuple[Table, ColumnElement[int], ColumnElement[bool]]]) -> Select[Any]:
-    """Return the rows of what providers have of which a condition is true."""
+    """Return the association and inventory rows of providers that meet a condition."""
     rows = (
         select(
             literal(table.name, String).label("table"),
@@ -142,7 +142,7 @@ WITHOUT_PROVIDER = _select_parts([(table, of, _lacks_provider(table)) for table,
 
 
 def remove_parts(tx: Transaction) -> int:
-    """Remove what nothing shows, since its provider no longer exists."""
+    """Remove rows that nothing shows because their provider no longer exists."""
     return sum(tx.change(delete(table).where(_lacks_provider(table))) for table, _ in _PARTS)
 
 
@@ -154,7 +154,7 @@ NAMELESS = _select_parts([(table, of, _lacks(key, of)) for table, of, key in _NA
 
 
 def remove_nameless(tx: Transaction) -> int:
-    """Remove associations as a deletion of the trait would have required it: none can be told by its name."""
+    """Remove associations with traits that do not have a name, as a deletion of the trait would."""
     done, touched = 0, set[int]()
     for table, of, key in _NAMED_PARTS:
         of_provider = table.c.resource_provider_id

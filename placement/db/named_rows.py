@@ -1,4 +1,4 @@
-"""Rows that are known by a name: look their ids up, or create what is missing."""
+"""Rows that are known by a name: look up their ids, or create missing rows."""
 
 from collections.abc import Collection
 from functools import cache
@@ -23,7 +23,7 @@ CLASSES: Key = models.resource_classes.c.name
 
 
 def ids(tx: Access, key: Key, names: Collection[str], *, hold: bool = False) -> dict[str, int]:
-    """Return the ids of those names that exist. One statement for each thousand names.
+    """Return the ids of the names that exist. One statement for each thousand names.
 
     :param hold: lock the rows against deletion.
     """
@@ -39,7 +39,7 @@ def _compile_look_up(key: Key, hold: bool) -> CompiledStatement:
 
 
 def names(tx: Access, key: Key, row_ids: Collection[int]) -> dict[int, str]:
-    """Return the names of those ids that exist. One statement for each thousand ids."""
+    """Return the names of the ids that exist. One statement for each thousand ids."""
     return dict(tx.rows_of_all(_compile_names(key), "id", row_ids))
 
 
@@ -51,9 +51,9 @@ def _compile_names(key: Key) -> CompiledStatement:
 
 
 def restore(tx: Transaction, key: Key, row_id: int, name: str) -> None:
-    """Insert a missing row, under a name that says so. One statement.
+    """Insert a missing row under a name that marks it as restored. One statement.
 
-    :raises StaleRead: another transaction has done it.
+    :raises StaleRead: another transaction has inserted it.
     """
     table = key.table
     assert isinstance(table, Table)
@@ -64,9 +64,9 @@ def restore(tx: Transaction, key: Key, row_id: int, name: str) -> None:
 def create(tx: Transaction, key: Key, names: Collection[str]) -> dict[str, int]:
     """Make sure that rows of these names exist and return their ids. Two statements.
 
-    Names go in in sorted order, so that two writers of the same ones wait and do not deadlock.
+    Names are inserted in sorted order, so that two writers of the same names wait and do not deadlock.
 
-    :raises StaleRead: the database takes one of them for another.
+    :raises StaleRead: the database considers two of the names equal.
     """
     table = key.table
     assert isinstance(table, Table)
@@ -74,6 +74,6 @@ def create(tx: Transaction, key: Key, names: Collection[str]) -> dict[str, int]:
     tx.insert_missing(table, [{key.name: name, "created_at": now} for name in sorted(names)])
     found = ids(tx, key, names)
     if len(found) < len(names):
-        # A collation of an older database may take two of the names for one: only then this line is reached.
+        # Only a collation of an older database that considers two of the names equal leads here.
         raise StaleRead(f"a name of {table.name} could not be stored as given")
     return found

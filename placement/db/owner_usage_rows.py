@@ -1,7 +1,7 @@
-"""Statements on ``owner_usages``: what the consumers of a project use, without asking the ledger.
+"""Statements on ``owner_usages``: the usage of a project's consumers, without reading the ledger.
 
-A sum is spread over slots. A write adds to one slot chosen at random, so that claims of one project
-seldom wait for one another, on one database or between the nodes of a cluster; a reader adds up.
+A sum is spread over slots. A write adds to one random slot, so that claims of one project seldom wait for
+each other, on one database or between the nodes of a cluster; a reader adds the slots up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,8 +27,8 @@ _usages = models.owner_usages
 _types = models.consumer_types
 _classes = models.resource_classes
 
-# The number of slots. With more, each reader adds up more rows; with fewer, claims of one project wait for
-# one another.
+# The number of slots. More slots make each reader add up more rows; fewer make claims of one project wait for
+# each other.
 SLOTS = 8
 NO_TYPE = 0
 CONSUMERS = -1
@@ -47,8 +47,8 @@ class Account(NamedTuple):
 class Usage(NamedTuple):
     """The usage of one class by the consumers of one type.
 
-    ``type_name`` is None for consumers without a type, ``class_name`` None where ``amount`` is the
-    number of consumers.
+    ``type_name`` is None for consumers without a type; ``class_name`` is None if ``amount`` is the number of
+    consumers.
     """
 
     type_name: str | None
@@ -57,18 +57,18 @@ class Usage(NamedTuple):
 
 
 def of_project(access: Access, project: str, user: str | None) -> list[Usage] | None:
-    """Return what the consumers of a project, and of a user in it, use by type and class.
+    """Return the usage of a project's consumers, or of one user's in it, by type and class.
 
-    None where the sums may be wrong: then :func:`of_project_in_ledger` is right. One statement; the rows read
-    are the owner's alone.
+    None if the sums may be wrong; then :func:`of_project_in_ledger` is right. One statement, which reads only
+    the rows of the owner.
     """
     rows = access.rows(_compile_sums(user is not None), _bind_owner(project, user))
-    # The first row is always there, also for an owner without sums.
+    # The first row always exists, even for an owner without sums.
     return None if rows[0][0] else _make_usages(row[1:] for row in rows)
 
 
 def of_project_in_ledger(access: Access, project: str, user: str | None) -> list[Usage]:
-    """Return the same, added up from the allocations of the project's consumers. One statement."""
+    """Return the usage of a project added up from its consumers' allocations. One statement."""
     rows = access.rows(_compile_ledger_sums(user is not None), _bind_owner(project, user))
     return _make_usages(rows)
 
@@ -79,24 +79,25 @@ def _bind_owner(project: str, user: str | None) -> dict[str, str]:
 
 def _make_usages(rows: Iterable[Sequence[Any]]) -> list[Usage]:
     return [
-        # A SUM of integers is a Decimal with some drivers.
+        # Some drivers return a SUM of integers as a Decimal.
         Usage(type_name, class_name, int(amount))
         for type_name, class_id, class_name, amount in rows
-        # A class that no longer exists is in no listing either.
+        # A class that no longer exists is not in a listing either.
         if class_name is not None or class_id == CONSUMERS
     ]
 
 
 @cache
 def _compile_sums(of_user: bool) -> CompiledStatement:
-    """Whether the sums may be wrong, beside each of them; alone if they may, or if there are none.
+    """Return the statement of the sums, with a column that says whether they may be wrong.
 
-    The ledger is in a statement of its own: PostgreSQL would start parallel workers for it here (20 ms).
+    There is one row without a sum if they may be, or if there are none. The ledger has its own statement: in
+    this one PostgreSQL would start parallel workers for it (20 ms).
     """
     unknown = select(counters.OWNERS_ARE_UNKNOWN.label("is_so")).subquery()
     own = select(_usages.c.consumer_type_id, _usages.c.resource_class_id, _usages.c.used)
     sums = _sum_by_name(own.where(*_is_owned(_usages, of_user)).subquery()).subquery()
-    # Joined outside, so that the answer whether they may be wrong comes with them, from the same snapshot.
+    # The outer join returns the flag even without sums, and from the same snapshot.
     rows = unknown.outerjoin(sums, ~unknown.c.is_so)
     return CompiledStatement(select(unknown.c.is_so, *sums.c).select_from(rows))
 
@@ -130,13 +131,13 @@ def _sum_by_name(seen: Subquery) -> Select[Any]:
         .outerjoin(_types, _types.c.id == seen.c.consumer_type_id)
         .outerjoin(_classes, _classes.c.id == of_class)
         .group_by(_types.c.name, of_class, _classes.c.name)
-        # Sums of slots that have gone up and down: a claim and its deletion may be in two of them.
+        # A slot's sum can be negative or positive: a claim and its deletion may be in two slots.
         .having(total != 0)
     )
 
 
 def _is_owned(table: Any, of_user: bool) -> list[ColumnElement[bool]]:
-    """The rows of one owner."""
+    """Return the condition for the rows of one owner."""
     of_project = table.c.project_id == _select_id(models.projects, "project")
     if not of_user:
         return [of_project]
@@ -144,5 +145,5 @@ def _is_owned(table: Any, of_user: bool) -> list[ColumnElement[bool]]:
 
 
 def _select_id(table: Any, name: str) -> ColumnElement[int]:
-    """The row of the owner bound under ``name``; a name without a row equals nothing."""
+    """Return the subquery for the id of the owner bound as ``name``; a missing owner matches nothing."""
     return select(table.c.id).where(table.c.external_id == bindparam(name)).scalar_subquery()

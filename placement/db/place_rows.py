@@ -1,4 +1,4 @@
-"""Statements that read which providers belong together, of the whole cloud: trees, and what they share."""
+"""Statements that read which providers of the cloud belong together: trees, and sharing providers."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ _theirs = models.resource_provider_aggregates.alias("theirs")
 
 
 class PlaceRow(NamedTuple):
-    """A provider in its tree; old databases have no root, and damaged ones a wrong one."""
+    """A provider in its tree; the root can be missing in old databases and wrong in damaged ones."""
 
     id: int
     uuid: str

@@ -44,7 +44,7 @@ LOCKED = (
 
 @dataclass(frozen=True, slots=True)
 class LockedProvider:
-    """A provider whose row this transaction holds, as it is now."""
+    """A provider whose row this transaction has locked, as it is now."""
 
     id: int
     uuid: str
@@ -59,7 +59,7 @@ class LockedProvider:
 
 
 def any_exists(access: Access) -> bool:
-    """Return whether there is any provider at all."""
+    """Return whether any provider exists."""
     return bool(access.value(select(exists(select(_providers.c.id)))))
 
 
@@ -68,7 +68,7 @@ def lock(
 ) -> dict[str, LockedProvider]:
     """Lock the providers named by uuid or id, in id order so that two writers cannot deadlock.
 
-    :returns: the locked rows by uuid; unknown ones are missing. One statement.
+    :returns: the locked rows by uuid; unknown providers are missing. One statement.
     """
     named: dict[str, list[Any]] = {"uuid": sorted(uuids), "id": sorted(ids)}
     given = {name: values for name, values in named.items() if values}
@@ -92,12 +92,12 @@ def _compile_lock(*lists: str) -> CompiledStatement:
 
 
 def lock_free(tx: Transaction, ids: Collection[int]) -> set[int]:
-    """Lock those of the providers that no other transaction has locked; return those that one has.
+    """Lock the providers that no other transaction has locked, and return the rest.
 
     One statement, or two.
     """
     free = {id_ for (id_,) in tx.rows_of_all(_LOCK_FREE, "id", ids)}
-    # SKIP LOCKED skips those that are locked; those that are missing for another reason no longer exist.
+    # SKIP LOCKED skips locked rows; a row that is missing for another reason no longer exists.
     return {id_ for (id_,) in tx.rows_of_all(_EXISTING, "id", set(ids) - free)}
 
 
@@ -109,7 +109,7 @@ _LOCK_FREE = CompiledStatement(_SOME.with_for_update(skip_locked=True), "id")
 class ProviderRow(NamedTuple):
     """A provider as the API shows it.
 
-    ``modified_at``: last update, or creation; UTC; None if never recorded.
+    ``modified_at``: the time of the last update or the creation, in UTC; None if never recorded.
     """
 
     id: int
@@ -130,9 +130,9 @@ class TreeRow(NamedTuple):
 
 
 class TreePosition(NamedTuple):
-    """A provider that a write names, where it was when it was read.
+    """A provider that a write names, at the position where it was read.
 
-    ``has_name``: it has the name that was asked for, as the database compares names.
+    ``has_name``: whether the provider has the requested name, as the database compares names.
     """
 
     id: int
@@ -156,7 +156,7 @@ _tree_columns = (
 
 
 def find(access: Access, *, name: str | None = None, uuid: str | None = None) -> list[ProviderRow]:
-    """Return the provider that has this name (if any is given), uuid, or both. One statement."""
+    """Return the provider with this name (if one is given), this uuid, or both. One statement."""
     given = {"uuid": uuid} if uuid is not None else {}
     if name:
         given["name"] = name
@@ -185,7 +185,7 @@ def _compile_find(*names: str) -> CompiledStatement:
 
 
 def get(access: Access, uuid: str) -> ProviderRow | None:
-    """Return the provider of this uuid, if there is one. One statement."""
+    """Return the provider with this uuid, or None. One statement."""
     rows = find(access, uuid=uuid)
     return rows[0] if rows else None
 
@@ -223,7 +223,7 @@ def lock_positions(
     A locked row keeps its parent, its root and its existence: a move of a subtree and a deletion lock
     every row they change first. One statement.
 
-    :returns: the rows by id; those that no longer exist are missing.
+    :returns: the rows by id; deleted providers are missing.
     """
     given: dict[str, Any] = {"ids": sorted(ids)}
     if tree_of is not None:
@@ -265,13 +265,14 @@ def insert_provider(
         "parent_provider_id": None if parent is None else parent.id,
         "root_provider_id": None if parent is None else parent.root_id,
     }
-    # Whether they were free was read without a lock. The next attempt reads again, and says which is taken.
+    # Whether they were free was read without a lock. The next attempt reads again, and reports which is
+    # taken.
     with stale_if_refused("the provider's uuid or name was taken"):
         tx.change_later(_INSERT, values)
-        # Read, not the driver's lastrowid, which PostgreSQL does not have. The insert travels with it, so
-        # that its error is raised inside.
+        # The id is read back, because PostgreSQL's driver lacks lastrowid. The insert is sent with this read,
+        # so its error is raised inside.
         provider_id: int = tx.value(_ID, {"uuid": uuid})
-    # A root names itself, by an id that it has only now.
+    # A root names itself, by an id that is only known now.
     if parent is None:
         tx.change_later(_BECOME_ROOT, {"provider": provider_id})
     return provider_id
@@ -314,7 +315,7 @@ _BECOME_ROOT = CompiledStatement(
 
 
 def rename(tx: Transaction, provider_id: int, name: str) -> None:
-    """Give a locked provider this name, which may be the one it has. One statement.
+    """Give a locked provider this name, which can equal its present one. One statement.
 
     :raises StaleRead: the name was taken meanwhile.
     """
@@ -339,7 +340,7 @@ def move(
 ) -> None:
     """Put a provider below ``parent``, or make it a root; its locked subtree follows.
 
-    Every member shows another root from now on, so all of them count as modified. One statement.
+    Every member has another root from now on, so all of them count as modified. One statement.
     """
     parent_id: ColumnElement[int] = case(
         (_providers.c.id == own.id, parent.id if parent else None),
@@ -359,9 +360,9 @@ def move(
 
 
 def find_blockers(tx: Transaction, provider_id: int) -> tuple[bool, bool, str | None]:
-    """Say whether a locked provider has children, whether it has allocations, and which root it has.
+    """Return whether a locked provider has children, whether it has allocations, and its root.
 
-    The root by its uuid, None if the provider has none. One statement.
+    The root is a uuid, or None if the provider does not have one. One statement.
     """
     ((has_children, has_allocations, root),) = tx.rows(_BLOCKERS, {"provider": provider_id})
     return bool(has_children), bool(has_allocations), root
@@ -400,7 +401,7 @@ _DELETIONS = tuple(
                     models.resource_provider_traits,
                 )
             ),
-            # MySQL deletes no row that a foreign key refers to, and a root's own row does.
+            # MySQL does not delete a row that a foreign key refers to, and a root's own row refers to itself.
             update(_providers)
             .where(_OWN_ROW)
             .values(root_provider_id=null(), updated_at=_providers.c.updated_at),

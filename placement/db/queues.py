@@ -1,4 +1,4 @@
-"""Taking turns: at a file that has one writer (SQLite), and at a database that does not answer."""
+"""Queues: for the one writer of a SQLite file, and for a database that does not answer."""
 
 import threading
 import time
@@ -20,10 +20,10 @@ TURN_S = 0.5
 
 
 class FrozenDatabaseGuard:
-    """Whether the database answered when it was last used.
+    """A guard that remembers whether the database answered when it was last used.
 
-    A frozen database would take every thread of a server for as long as the deadlines allow. After the first
-    wait in vain one thread at a time tries, and the other requests are refused after ``TURN_S``.
+    A frozen database would block every thread of a server until the deadlines. After the first failed wait,
+    one thread at a time tries, and the other requests are refused after ``TURN_S``.
     """
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class FrozenDatabaseGuard:
 
     @contextmanager
     def notice(self) -> Iterator[None]:
-        """Use the database inside, and remember whether it was silent.
+        """Use the database in the block, and remember whether it was silent.
 
-        :raises errors.DatabaseUnavailable: it is silent, and another thread is trying it.
+        :raises errors.DatabaseUnavailable: the database is silent, and another thread is trying it.
         """
         on_trial = self._is_silent
         if on_trial and not self._trial.acquire(timeout=TURN_S):
@@ -43,7 +43,7 @@ class FrozenDatabaseGuard:
         try:
             yield
         except exc.TimeoutError:
-            # All connections are in use, which tells nothing of the database.
+            # All connections are in use, which says nothing about the database.
             raise
         except BaseException as error:
             lost = isinstance(error, errors.OutcomeUnknown) or driver_errors.is_disconnect(error)
@@ -70,12 +70,12 @@ SHORTEST_WAIT_S = 0.05
 
 
 class WriterQueue:
-    """Lets one thread write; a context manager that a thread may enter again inside itself.
+    """A queue that lets one thread write; a re-entrant context manager.
 
-    When another program has locked the file, the thread that writes waits in the database, and all other
-    writers here. The limit leaves threads for reads, which remain possible.
+    If another program has locked the file, the writing thread waits in the database, and all other writers
+    wait here. The limit of waiting threads leaves threads for reads, which remain possible.
 
-    :param deadline_s: how long the first in line wait.
+    :param deadline_s: the longest wait of the first threads in the queue.
     """
 
     def __init__(self, deadline_s: float) -> None:
@@ -86,9 +86,9 @@ class WriterQueue:
         self._writing_since = time.monotonic()
 
     def __enter__(self) -> Self:
-        """Wait for the turn.
+        """Wait until this thread can write.
 
-        :raises errors.DatabaseBusy: another thread has it for too long.
+        :raises errors.DatabaseBusy: another thread writes for too long.
         """
         with self._count:
             patient = self._waiting < PATIENT_WRITERS
@@ -102,9 +102,9 @@ class WriterQueue:
         return self
 
     def enter_within(self, wait_s: float) -> None:
-        """Wait no longer than that for the turn.
+        """Wait at most this time until this thread can write.
 
-        :raises errors.DatabaseBusy: another thread has it.
+        :raises errors.DatabaseBusy: another thread still writes.
         """
         if not self._turn.acquire(timeout=wait_s):
             raise errors.DatabaseBusy()
@@ -120,7 +120,7 @@ class WriterQueue:
             left_s = end - time.monotonic()
             if self._turn.acquire(timeout=max(left_s, SHORTEST_WAIT_S)):
                 return
-            # If another thread has got the turn meanwhile, the wait begins anew, until the deadline.
+            # If another thread was faster, the wait begins again, until the deadline.
             if left_s <= 0.0 and (end == deadline or self._writing_since == since):
                 raise errors.DatabaseBusy()
 
@@ -131,13 +131,13 @@ class WriterQueue:
 
 @dataclass(frozen=True)
 class BriefQueue:
-    """The turn in a queue, if it comes within so many seconds; a context manager."""
+    """A queue that is entered within a number of seconds or not at all; a context manager."""
 
     queue: WriterQueue
     wait_s: float
 
     def __enter__(self) -> Self:
-        """Wait for the turn; raises as :meth:`WriterQueue.enter_within`."""
+        """Enter the queue; raise the errors of :meth:`WriterQueue.enter_within`."""
         self.queue.enter_within(self.wait_s)
         return self
 

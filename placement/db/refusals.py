@@ -1,6 +1,6 @@
-"""Why a database refuses a connection, or what is asked over it, and what an operator does about it.
+"""The reasons why a database refuses a connection or a statement, and the remedies.
 
-A kind of refusal is an entry of :data:`KINDS`: how its errors are known, whether it may pass by itself, a
+A kind of refusal is an entry of :data:`KINDS`: how to recognise its errors, whether it can pass by itself, a
 sentence that says what is wrong, and one that says what to do.
 """
 
@@ -22,12 +22,12 @@ POSTGRESQL, MYSQL, SQLITE = "postgresql", "mysql", "sqlite"
 class Refusal(NamedTuple):
     """A kind of refusal.
 
-    :param is_meant: knows the errors that have a code.
-    :param words: finds those without one in their text: psycopg2 gives a failed connect no SQLSTATE, PyMySQL
-        gives all of them one number. In a language other than English they are of no kind.
+    :param is_meant: recognises errors with a code.
+    :param words: a pattern that recognises errors by their English text, if they lack a code: psycopg2 gives
+        a failed connect no SQLSTATE, and PyMySQL gives all of them one number.
     :param wrong: what is wrong, after "The database ...".
     :param advice: what to do, by database or for all; may name ``{database}``, ``{user}`` and ``{option}``.
-    :param passes: whether it may pass by itself, so that a start waits for that.
+    :param passes: whether it can pass by itself, so that a start waits.
     """
 
     is_meant: ErrorCodes
@@ -37,13 +37,13 @@ class Refusal(NamedTuple):
     passes: bool = False
 
     def means(self, error: BaseException, text: str) -> bool:
-        """Return whether an error, whose driver says this text, is of this kind."""
+        """Return whether an error with this text of the driver is of this kind."""
         return self.is_meant(error) or bool(self.words and re.search(self.words, text))
 
 
 _WITHOUT_CODE = ErrorCodes(frozenset(), frozenset())
 
-# The first that fits is meant, so what is narrow stands before what is wide.
+# The first matching kind counts, so narrow kinds precede wide ones.
 KINDS = (
     Refusal(
         ErrorCodes(frozenset({"28P01"}), frozenset({1045, 1698})),
@@ -165,7 +165,7 @@ KINDS = (
     ),
     Refusal(
         _WITHOUT_CODE,
-        # The C library of MariaDB says 115 (in progress) for 111.
+        # The C library of MariaDB reports 115 (in progress) instead of 111.
         r"Connection refused|Can't connect to server on .* \((?:111|115)\)",
         "cannot be reached: nothing listens at its host and port",
         {
@@ -249,29 +249,30 @@ _OTHER = Refusal(_WITHOUT_CODE, "", "answered with an error", _LOG)
 
 
 def find_kind(error: BaseException) -> Refusal | None:
-    """Return of which kind an error of the database is; None for one that is no refusal."""
+    """Return the kind of an error of the database; None if the error is not a refusal."""
     if not isinstance(error, exc.DBAPIError):
         return None
-    # The driver's words alone: those of SQLAlchemy repeat the statement, which may contain any of ours.
+    # Only the driver's text is searched: SQLAlchemy's text repeats the statement, which could contain any of
+    # the words.
     text = str(error.orig)
     return next((each for each in KINDS if each.means(error, text)), None)
 
 
 def passes(error: BaseException) -> bool:
-    """Return whether an attempt to connect that ended so may succeed later."""
-    # An unknown error may pass: waiting in vain costs a start some time, giving up costs the service.
+    """Return whether a failed attempt to connect can succeed later."""
+    # An unknown error may pass: waiting in vain only delays a start, giving up would cost the service.
     known = find_kind(error)
     return driver_errors.is_disconnect(error) and (known is None or known.passes)
 
 
 def describe(error: exc.DBAPIError, url: URL) -> str:
-    """Return what is wrong with the database of this URL, what to do, and what the driver says."""
+    """Return what is wrong with the database of this URL, the remedy, and the driver's text."""
     usual = _UNREACHABLE if driver_errors.is_disconnect(error) else _OTHER
     known = find_kind(error) or usual
     backend = url.get_backend_name()
     backend = MYSQL if backend in dialects.MYSQL else backend
     advice = known.advice if isinstance(known.advice, str) else known.advice.get(backend, _LOG)
-    # libpq takes the user's name for a database that is not named.
+    # Without a database name, libpq uses the name of the user.
     user = url.username or "USER"
     names = {"user": user, "database": url.database or user, "option": OPTION}
     wrong, to_do = known.wrong.format(**names), advice.format(**names)
@@ -279,7 +280,7 @@ def describe(error: exc.DBAPIError, url: URL) -> str:
 
 
 def quote_driver(error: exc.DBAPIError) -> str:
-    """Return the first line of what the driver says; the number of MySQL's errors stands behind it."""
+    """Return the first line of what the driver says; MySQL's error number follows it."""
     args: tuple[Any, ...] = getattr(error.orig, "args", ())
     if len(args) > 1 and isinstance(args[0], int):
         return f"{args[1]}, error {args[0]}"

@@ -1,4 +1,4 @@
-"""The version of the schema: read it, upgrade it, stamp it (specification 06 sections 6 and 7)."""
+"""The version of the schema, and how to read, upgrade and stamp it (specification 06 sections 6 and 7)."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -72,11 +72,11 @@ another node was faster."""
 
 
 class SchemaError(Exception):
-    """The schema is not what this release needs; the message says what to do."""
+    """The schema does not suit this release; the message says what to do."""
 
 
 def current(database: Database) -> str | None:
-    """Return the revision of the database, or None if it has none."""
+    """Return the revision of the database, or None without one."""
     return database.snapshot(lambda tx: _current(tx.connection))
 
 
@@ -93,7 +93,7 @@ def parts(revision: str) -> tuple[str, str]:
 
 
 def is_usable(revision: str | None) -> bool:
-    """Return whether this release works with a schema: with its own, and with a newer one that says so."""
+    """Return whether this release works with a schema: its own, or a newer one that declares so."""
     return revision == HEAD or (revision is not None and _is_newer_and_usable(revision))
 
 
@@ -138,10 +138,10 @@ def _require_known(revision: str | None) -> None:
 
 
 def _require_no_leap(revision: str | None) -> None:
-    """Refuse to upgrade past what the workers that may run now can serve on.
+    """Refuse an upgrade to a schema on which the present workers could not serve.
 
-    Nothing tells which workers run, but those of the release that made this schema may. Before the first
-    release there are none; the OpenStack service needs nothing that a later release of this one takes away.
+    The running workers are not known, but those of the release that made this schema may run. Before the
+    first release there are none; the OpenStack service does not need anything that a later release removes.
     """
     own_parts = [parts(each)[0] for each in REVISIONS]
     present = REVISIONS.index(revision) if revision is not None else -1
@@ -159,7 +159,7 @@ def _require_no_leap(revision: str | None) -> None:
 def require_upgradable(database: Database) -> None:
     """Check that :func:`sync` would not refuse, while workers run.
 
-    :raises SchemaError: it would, and what it would say.
+    :raises SchemaError: it would refuse; with the same text.
     """
     revision = current(database)
     if not is_usable(revision):
@@ -168,9 +168,9 @@ def require_upgradable(database: Database) -> None:
 
 
 def require_rights(database: Database) -> None:
-    """Check, by statements that change nothing, that the service may read and write every table of the head.
+    """Check, by harmless statements, that the service may read and write every table of the head.
 
-    :raises SchemaError: naming every right that is missing.
+    :raises SchemaError: rights are missing; the text names each.
     """
     with database.engine.connect() as connection:
         missing = [
@@ -209,7 +209,7 @@ def _may(connection: Connection, verb: str, table: str) -> bool:
 
 
 def _sequences(connection: Connection) -> list[str]:
-    """Return the sequences of PostgreSQL that give ids and that this user may not use."""
+    """Return PostgreSQL's sequences of ids that this user may not use."""
     if connection.dialect.name != "postgresql":
         return []
     missing = []
@@ -231,15 +231,15 @@ def sync(
 ) -> None:
     """Upgrade the schema to head; several processes may do so at once.
 
-    Meanwhile the workers of the release before this one may serve, and the old service. A newer schema that
-    this release works with stays as it is.
+    Workers of the previous release, and the old service, can serve meanwhile. A newer schema with which this
+    release works is left unchanged.
 
-    One transaction per revision, or per step of it; then the generations of providers are noted, in small
-    transactions. If another service made the database, a coexistence is under way until
+    Each revision, or each of its steps, is one transaction; then the generations of providers are noted in
+    small transactions. If another service made the database, a coexistence is under way until
     :func:`placement.db.coexistence.takeover.finish`.
 
     :param target: stop at this revision.
-    :param stopped: no worker runs, so that more than one release may be skipped.
+    :param stopped: no worker runs, so more than one release can be skipped.
     :param progress: called with the id of each revision that was completed.
     :param rows: called with the progress of a revision that works on many rows, and of the noting.
     :raises placement.db.migrations.MigrationBlocked: the data must be migrated first.
@@ -273,7 +273,7 @@ def sync(
 def require_examinable(database: Database) -> None:
     """Require the tables and columns that the checks and the data migrations read, older than most revisions.
 
-    :raises SchemaError: one is missing; with the commands that make it.
+    :raises SchemaError: a table or column is missing; the text has the commands that make it.
     """
     with database.engine.connect() as connection:
         inspector = inspect(connection)
@@ -287,7 +287,7 @@ def require_examinable(database: Database) -> None:
 
 
 def _has_all(inspector: Inspector, *tables: str) -> bool:
-    """Return whether the tables are there, and the columns of the trees of providers."""
+    """Return whether the tables and the columns for the trees of providers exist."""
     return all(map(inspector.has_table, tables)) and _has_column(
         inspector, "resource_providers", "root_provider_id"
     )
@@ -298,7 +298,7 @@ def _has_column(inspector: Inspector, table: str, name: str) -> bool:
 
 
 def _require_empty(connection: Connection) -> None:
-    """Refuse tables without a revision; an interrupted first migration, which left one, may continue."""
+    """Refuse tables without a revision; an interrupted first migration has left one and can continue."""
     inspector = inspect(connection)
     if inspector.has_table("resource_providers") and not inspector.has_table("alembic_version"):
         ways = " then ".join(f'"placement-manage db {step}"' for step in _steps_from(inspector))
@@ -309,7 +309,7 @@ def _require_empty(connection: Connection) -> None:
 
 
 def _note_beginning(connection: Connection) -> None:
-    """Make the table of the coexistence first: where it is missing later, another service made the tables."""
+    """Make the coexistence table first: if it is missing later, another service made the tables."""
     if not inspect(connection).has_table("resource_providers"):
         models.coexistence.create(connection, checkfirst=True)
 
@@ -317,7 +317,7 @@ def _note_beginning(connection: Connection) -> None:
 def _steps_from(inspector: Inspector) -> tuple[str, ...]:
     """Return the commands that bring tables without a revision to head (specification 06 section 7.3)."""
     if not _has_all(inspector, *_EXAMINED, "projects", "users"):
-        # The first migration makes what is missing.
+        # The first migration creates missing tables.
         return ("stamp base", "sync", "online_data_migrations", "sync")
     generations = _has_column(inspector, "consumers", "generation")
     revision = "b4ed3a175331" if generations else REVISIONS[0]
@@ -332,21 +332,20 @@ def _upgrade_one(connection: Connection, revision: str, rows: Progress) -> None:
             return
         except exc.DBAPIError as error:
             number = getattr(error.orig, "args", (None,))[0]
-            # The statement is compared too: the words alone may be those of the step before, on another
-            # table.
+            # The statement is compared too: the same words may describe an earlier step on another table.
             is_new = str(error) != said
             if dialects.kind(connection) != "mysql" or number not in ALREADY_DONE or not is_new:
                 raise
             said = str(error)
-        # A release before this one locks its own node of a Galera cluster only. Every step looks before it
-        # acts: the next time it finds what the other node did, and would not say the same again.
+        # An earlier release locks only its own node of a Galera cluster. Every step checks first: the next
+        # run finds the other node's work and does not fail the same way.
         if _current(connection) == revision:
             return
 
 
 def _run_script(connection: Connection, revision: str, rows: Progress) -> None:
-    """Run a script as Alembic's command does, which would load all scripts again for each revision."""
-    # Loaded where the schema changes: its import is a tenth of what the start of a service takes.
+    """Run a script as Alembic's command does, without loading all scripts again for each revision."""
+    # Alembic's import is a tenth of the start of a service, so it is loaded only here.
     from alembic.runtime.environment import EnvironmentContext
 
     config, scripts = alembic_config(connection), _scripts()
@@ -368,20 +367,20 @@ def stamp(database: Database, name: str) -> None:
     """Write a revision without running anything.
 
     :param name: a revision id, an unambiguous prefix of one, ``head`` or ``base``.
-    :raises SchemaError: there is no such revision, or more than one.
+    :raises SchemaError: no revision matches, or several do.
     """
     from alembic import command
 
     revision = resolve(name)
     with _exclusive(database) as connection, _transaction(connection):
-        # Whatever the revision was, also one that this release does not know.
+        # Any revision is replaced, even one that this release does not know.
         command.stamp(alembic_config(connection), revision or "base", purge=True)
 
 
 def resolve(name: str) -> str | None:
     """Return the revision id that ``name`` stands for; None for ``base``.
 
-    :raises SchemaError: there is no such revision, or more than one.
+    :raises SchemaError: no revision matches, or several do.
     """
     if name == "base":
         return None
@@ -413,14 +412,14 @@ def _exclusive(database: Database) -> Iterator[Connection]:
 
     MySQL commits each change of a table by itself; the others lock in :func:`_transaction`.
 
-    :raises SchemaError: they are at it for too long.
+    :raises SchemaError: other processes hold the lock for too long.
     """
     with database.engine.connect() as connection:
         if database.dialect != "mysql":
             yield connection
             return
-        # Locks are of the server, and their names have at most 64 characters. The digest is made here: MySQL
-        # from 9.6 on has no MD5(), and with another one an earlier build would not wait for this one.
+        # Locks belong to the server, and their names have at most 64 characters. Python computes the digest,
+        # because MySQL since 9.6 lacks MD5(), and another digest would not exclude an earlier build.
         database_name = connection.scalar(text("SELECT DATABASE()"))
         digest = hashlib.md5(database_name.encode(), usedforsecurity=False).hexdigest()
         name = f"{LOCK_NAME}.{digest}"
@@ -428,7 +427,7 @@ def _exclusive(database: Database) -> Iterator[Connection]:
             text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": LOCK_WAIT_S}
         ):
             raise SchemaError(LOCKED)
-        # Other nodes of a cluster know nothing of that lock.
+        # Other nodes of a cluster do not see that lock.
         with (
             afterwards(connection, f"DO RELEASE_LOCK('{name}')"),
             cluster_lock.held(connection, LOCK_WAIT_S) as is_ours,
@@ -448,7 +447,7 @@ def _transaction(connection: Connection) -> Iterator[None]:
         yield
         connection.exec_driver_sql("COMMIT")
     except BaseException:
-        # Closing the connection ends the transaction in any state.
+        # Closing the connection ends the transaction in every state.
         connection.invalidate()
         raise
 
@@ -458,14 +457,14 @@ def _begin(connection: Connection) -> None:
     if dialects.kind(connection) == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         return
-    # READ COMMITTED: what another process has committed must be seen after the lock.
+    # READ COMMITTED, because another process's commits must be visible once the lock is held.
     connection.exec_driver_sql("BEGIN ISOLATION LEVEL READ COMMITTED")
     key = int.from_bytes(hashlib.sha256(LOCK_NAME.encode()).digest()[:7])
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
 
 def _commit_step(connection: Connection, before: str | None) -> None:
-    """Commit a step of a revision, and begin the next one unless another process has come before.
+    """Commit a step of a revision, and begin the next one unless another process was faster.
 
     :param before: the revision of the database until all steps are taken.
     """

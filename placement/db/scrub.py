@@ -1,12 +1,12 @@
-"""The scrub: it compares derived values with their sources, range by range, and mends them.
+"""The scrub, which compares derived values with their sources, range by range, and corrects them.
 
-Counters, sums of owners and digests are right as long as only services write. A statement by hand, a table
-that was restored or a fault of ours leaves them behind, and nothing would ever say so. The stages of a round
-go through the ids of providers and projects; a part of one is a few statements on a range of ids,
-outside any transaction, each of which sees one state of both sides. What differs is looked at again under the
-locks that writers take, and mended as ``db check --repair`` would.
+Counters, sums of owners and digests are right as long as only services write. A statement by hand, a restored
+table or a fault of ours makes them wrong, and nothing would ever report it. The stages of a round walk
+through the ids of providers and projects. A part of a stage is a few statements on a range of ids, outside
+any transaction; each statement sees one state of both sides. A difference is read again under the locks that
+writers take, and corrected as ``db check --repair`` would.
 
-This module has no clock and no state: :mod:`placement.objects.scrubber` says when, and how far it is.
+This module has no clock and no state: :mod:`placement.objects.scrubber` knows the time and the progress.
 """
 
 import logging
@@ -94,8 +94,8 @@ assert tuple(WHAT) == telemetry.HEALED.at_zero, "the metrics show each of them f
 class Part:
     """The findings in one part of a stage.
 
-    ``last``: the id up to which it went, None for the end of the stage. ``rows``: how many ids it had.
-    ``healed``: what was wrong, and how often. ``left``: what an operator must mend.
+    ``last``: the last id of the part, None for the end of the stage. ``rows``: the number of ids. ``healed``:
+    the corrected faults with their numbers. ``left``: the faults that an operator must correct.
     """
 
     last: int | None
@@ -106,10 +106,10 @@ class Part:
 
 @dataclass(frozen=True)
 class ScrubOptions:
-    """How a part is compared.
+    """The options of the comparison of a part.
 
-    :param thorough: look for rows that should not be there even where all sums agree.
-    :param wait_s: how long each lock is waited for, None for as long as a write does.
+    :param thorough: look for rows that should not exist even if all sums agree.
+    :param wait_s: the time to wait for each lock; None for the usual time of a write.
     """
 
     thorough: bool = False
@@ -120,9 +120,9 @@ class ScrubOptions:
 class Stage:
     """A walk through ids in a table.
 
-    :param compare: is given the range of ids, as the parameters of :func:`_within`.
-    :param size: how many rows a part has: so many that planning its statements matters no more.
-    :param every: only in each so many-th round.
+    :param compare: takes the range of ids, as the parameters of :func:`_within`.
+    :param size: the rows of a part: enough to make the planning of its statements negligible.
+    :param every: the stage runs once in this number of rounds.
     """
 
     name: str
@@ -133,15 +133,15 @@ class Stage:
 
     @cached_property
     def bounds(self) -> CompiledStatement:
-        """How many ids the next part has, and the last of them."""
+        """The number of ids in the next part, and the last of them."""
         next_ones = select(self.ids.label("id")).where(self.ids > bindparam("after")).order_by(self.ids)
         some = next_ones.limit(bindparam("size")).subquery()
         return CompiledStatement(select(func.count(), func.max(some.c.id)))
 
     def go_on(self, db: Database, after: int, size: int, options: ScrubOptions) -> Part:
-        """Compare the ids of the next ``size`` rows, and mend what differs.
+        """Compare the ids of the next ``size`` rows, and correct differences.
 
-        :raises errors.PlacementError: the database is busy, or takes no writes.
+        :raises errors.PlacementError: the database is busy, or does not accept writes.
         """
         bounds = {"after": after, "size": size}
         ((rows, last),) = db.read(lambda reader: reader.rows(self.bounds, bounds))
@@ -155,8 +155,8 @@ def _within(column: ColumnElement[int]) -> ColumnElement[bool]:
     return (column > bindparam("after")) & (column <= bindparam("last"))
 
 
-# A share of one processor is promised, and measured by the clock. PostgreSQL takes three for a long
-# statement, unless it calls a function that parallel workers may not run.
+# The scrub promises a share of one processor, measured by the clock. PostgreSQL uses three processors for a
+# long statement, unless it calls a function that parallel workers may not run.
 _BY_ONE_PROCESS: ColumnElement[bool] = dialects.DialectText(
     {
         "postgresql": "(SELECT set_config('max_parallel_workers_per_gather', '0', true)) = '0'",
@@ -176,7 +176,7 @@ _both_ways = union_all(
         within_reach(_inventories.c.used).label("amount"),
         literal(1).label("is_there"),
     ).where(_within(_inventories.c.resource_provider_id)),
-    # Added up first: in the order of an index, and so without a table of its own.
+    # The ledger is added up first: in the order of an index, and so without a temporary table.
     select(*_held, -func.sum(_allocations.c.used), literal(0))
     .where(_within(_allocations.c.resource_provider_id))
     .group_by(*_held),
@@ -204,12 +204,13 @@ _LEDGER = CompiledStatement(
 
 
 def _mend_counters(tx: Transaction, ids: Collection[int]) -> list[str]:
-    """Count the usage of providers from the ledger; return a sentence for each that was wrong.
+    """Count the usage of providers from the ledger; return a sentence for each wrong one.
 
-    During a coexistence the other service may have done it, and nobody believes the counter. It tells then
-    which providers have been read since: workers read the others again, where rows were changed in place.
+    During a coexistence the other service can cause a difference, and the counters are not used. A corrected
+    counter then marks providers that workers have read since; they read the others again, where rows were
+    changed in place.
     """
-    # Writers of allocations hold these rows while they move a counter.
+    # Writers of allocations lock these rows while they move a counter.
     names = {row.id: uuid for uuid, row in provider_rows.lock(tx, (), ids).items()}
     wrong: defaultdict[int, list[str]] = defaultdict(list)
     right: dict[int, int] = {}
@@ -269,10 +270,9 @@ _NOTE_DIGESTS = CompiledStatement(
 
 
 def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
-    """Let searches read again what has changed by hand; return a sentence for each provider.
+    """Let searches read manual changes again; return a sentence for each changed provider.
 
-    A digest that nobody knows, or that a worker of the release before has skipped, is noted, and nothing
-    is said of it.
+    A digest that is unknown, or that a worker of the previous release skipped, is stored without a report.
     """
     provider_rows.lock(tx, (), ids)
     unnoted, moved, foreign, by_hand = [], [], {}, {}
@@ -281,7 +281,8 @@ def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
         if is_foreign:
             foreign[key] = name
         elif kept is None or own_revision is None or otherwise:
-            # The first round after the upgrade: all workers have started since, and read what there was.
+            # In the first round after the upgrade all workers have started since, and have read the present
+            # data.
             unnoted.append(key)
         elif kept != digest:
             moved.append(key)
@@ -294,9 +295,9 @@ def _mend_contents(tx: Transaction, ids: Collection[int]) -> list[str]:
     adoption.adopt(tx, foreign)
     for name in foreign.values():
         adoption.log_foreign_write(name)
-    # A provider may have been moved out of another tree, which no row shows any more.
+    # The provider may have been moved out of another tree, which no row shows any more.
     writes.finish(tx, Change(touched=moved, is_unnamed=bool(moved)))
-    # During a coexistence the other service may have done it.
+    # During a coexistence the other service may have written this.
     if not by_hand or is_under_way(tx):
         return []
     has_now = _describe_contents(tx, by_hand)
@@ -337,9 +338,9 @@ _PLACES_OF_OWNERS = CompiledStatement(
 
 
 def _show_owners_again(db: Database, wrong: Sequence[Row], options: ScrubOptions) -> None:
-    """Let all read again the trees in which they have seen other owners.
+    """Let all clients read the trees again in which they have seen other owners.
 
-    :param wrong: rows of ``_WRONG_SUMS``. The sums of an owner who got a consumer by hand are too small.
+    :param wrong: rows of ``_WRONG_SUMS``. An owner who got a consumer by hand has sums that are too small.
     """
     gained = [Account(*row[:4]) for row in wrong if row[4] < 0]
     for accounts in batches(gained):
@@ -403,7 +404,7 @@ _STRAY: Select[Any] = (
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """An invariant whose violations a range of ids shows."""
+    """An invariant with violations that a range of ids shows."""
 
     invariant: Invariant
     statement: CompiledStatement
@@ -414,18 +415,18 @@ class _Rows:
         return cls(invariant, CompiledStatement(query.limit(1)))
 
     def compare(self, db: Database, span: Parameters, part: Part) -> None:
-        """Mend all violations, wherever they are, if there are some here."""
+        """Correct all violations, in any range, if this range has some."""
         def look_here(reader: Access) -> Sequence[object]:
             return reader.rows(self.statement, span)
 
-        # These invariants have few rows, wherever they are.
+        # These invariants have few violating rows in total.
         look: Callable[[Access], Sequence[object]] = self.invariant.look or look_here
         if not db.read(look):
             return
         mended = invariants.repair(db, self.invariant)
         if not self.invariant.broken:
-            # Groups that have ended leave rows by design: to remove those is to tidy up; nothing was wrong.
-            # Others may have ended meanwhile, and go in a later round.
+            # Groups that have ended leave rows by design: removing those only tidies up. Other groups may
+            # have ended meanwhile; a later round removes their rows.
             return
         if mended:
             part.healed["rows"] += mended
@@ -465,8 +466,8 @@ _totals = union_all(
     .group_by(_usages.c.resource_class_id),
 ).subquery()
 _total = func.sum(_totals.c.amount)
-# An allocation that only one of the two tables knows has no inventory, or no consumer. Looking each
-# allocation up would take longer than all the rest.
+# An allocation that only one of the two tables knows lacks an inventory or a consumer. Looking up each
+# allocation would take longer than everything else.
 _WITHOUT_CONSUMER = _Rows(
     invariants.WITHOUT_CONSUMER,
     CompiledStatement(
@@ -477,12 +478,12 @@ _WITHOUT_CONSUMER = _Rows(
 
 @cache
 def _list_rows_of_extensions() -> Sequence[_Rows]:
-    # From the last: members of groups are removed before groups without members.
+    # The order is reversed: members of groups are removed before groups without members.
     return [_Rows.of(each) for each in reversed(invariants.list_of_extensions()) if each.repair]
 
 
 def _compare_rows(kinds: Sequence[_Rows], db: Database, span: Parameters, part: Part) -> None:
-    # The other service makes a consumer in one transaction and its allocations in the next.
+    # The other service creates a consumer in one transaction and its allocations in the next.
     if not db.read(is_under_way):
         for each in kinds:
             each.compare(db, span, part)
@@ -503,7 +504,7 @@ def _compare_providers(db: Database, span: Parameters, part: Part, options: Scru
     wrong = {provider_id for provider_id, is_there in found if is_there}
     is_shared = bool(found) and db.read(is_under_way)
     if is_shared:
-        # A corrected counter does not show any more that the other service has just written.
+        # A corrected counter no longer shows that the other service has just written.
         db.write(state.forget_quiet)
     for ids in batches(sorted(wrong), AT_ONCE):
         _tell(part, "usage", db.write(partial(_mend_counters, ids=ids), wait_s=options.wait_s))
@@ -518,7 +519,7 @@ def _compare_providers(db: Database, span: Parameters, part: Part, options: Scru
 
 def _compare_owners(db: Database, span: Parameters, part: Part, options: ScrubOptions) -> None:
     if wrong := db.read(lambda reader: reader.rows(_WRONG_SUMS, span)):
-        # First: if this process dies in between, the sums still say it.
+        # This comes first: if the process dies in between, the wrong sums still show the need.
         _show_owners_again(db, wrong, options)
         _tell(part, "owners", db.write(partial(_mend_sums, span=span), wait_s=options.wait_s))
     if options.thorough or part.healed:
@@ -532,10 +533,10 @@ def _compare_others(db: Database, span: Parameters, part: Part, options: ScrubOp
 
 STAGES = (
     Stage("providers", _providers.c.id, 2_000, _compare_providers),
-    # The stage goes by consumers: a project may have one, or most of them. It runs less often: it takes as
-    # long as all the rest, and a wrong sum bends a quota but gives no host out twice.
+    # The stage walks through consumers, since a project can have one or most of them. It runs less often: it
+    # takes as long as all other stages, and a wrong sum bends a quota but never overfills a host.
     Stage("owners", _consumers.c.project_id, 50_000, _compare_owners, every=3),
-    # The small tables are one part.
+    # Each small table is one part.
     Stage("others", models.provider_changes.c.slot, BEYOND, _compare_others),
 )
 """The stages in the order of a round."""
@@ -554,7 +555,7 @@ def _read_column(access: Access, statement: CompiledStatement, given: Parameters
 def scrub_all(
     db: Database, tell_progress: Callable[[str, int, int], object] = lambda what, done, total: None
 ) -> tuple[Counter[str], list[invariants.Finding]]:
-    """Go through everything once; return what was mended, and what an operator must mend."""
+    """Scrub everything once; return the corrections, and the faults that an operator must correct."""
     healed: Counter[str] = Counter()
     left: dict[str, invariants.Finding] = {}
     for stage in STAGES:
@@ -574,10 +575,10 @@ def scrub_all(
 
 
 def show_all_again(db: Database) -> None:
-    """Let all read again which consumers are on which provider: those who follow, or know a tag of a tree.
+    """Let all followers, and clients with a tag of a tree, read again which consumers are on which provider.
 
-    Shown there are names of projects and users, ends of holds, groups and generations of consumers. Nothing
-    tells what they were before, and a statement by hand may have changed any of them.
+    Trees show names of projects and users, ends of holds, groups and generations of consumers. Their earlier
+    values are not known, and a statement by hand can have changed any of them.
     """
     after: int | None = -BEYOND
     while after is not None:

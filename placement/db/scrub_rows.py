@@ -1,8 +1,8 @@
-"""Statements on ``scrub``: how far the comparison of all that is derived is, and when it continues.
+"""Statements on ``scrub``: the progress of the comparison of derived values, and the time of its next part.
 
-One row tells all workers. One of them takes the next stretch by moving ``due_at``, if nobody has moved it
-since it was read, to when the stretch would be due again if that worker died. Times are milliseconds since
-the epoch, by the clock of the database.
+One row is shared by all workers. A worker takes the next stretch by moving ``due_at``, if no other worker has
+moved it since it was read, to the time at which the stretch would be due again if that worker died. Times are
+milliseconds since the epoch, by the clock of the database.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ _ROW = 1
 
 
 class ScrubProgress(NamedTuple):
-    """How far a scrub is: up to an id in a stage. ``ended_at``: of the last whole round, 0 for none yet."""
+    """The progress of a scrub: up to an id in a stage. ``ended_at``: end of the last whole round, or 0."""
 
     stage: str
     position: int
@@ -59,7 +59,7 @@ _LOOK = CompiledStatement(
 
 
 def look(access: Access) -> ScrubLook | None:
-    """Return the row; None if there is none yet. One statement."""
+    """Return the row; None if it does not exist yet. One statement."""
     rows = access.rows(_LOOK)
     if not rows:
         return None
@@ -68,7 +68,7 @@ def look(access: Access) -> ScrubLook | None:
 
 
 def insert_missing(tx: Transaction) -> None:
-    """Insert the row if it is not there; it is due."""
+    """Insert the row if it is missing, as due."""
     row = {"stage": "", **dict.fromkeys((*ScrubProgress._fields[1:], "mendings"), 0)}
     tx.insert_missing(_scrub, [{"id": _ROW, **row}])
 
@@ -82,7 +82,7 @@ _FORGET = CompiledStatement(delete(_scrub))
 
 
 def take(tx: Transaction, seen_due_at: int, due_at: int) -> bool:
-    """Take the stretch that was seen to be due; return whether nobody was faster. One statement."""
+    """Take the due stretch; return whether this worker was the first. One statement."""
     return tx.change(_TAKE, {"seen": seen_due_at, "until": due_at}) == 1
 
 
@@ -91,7 +91,7 @@ _TAKE = CompiledStatement(update(_scrub).where(_is_row, _seen).values(due_at=bin
 
 
 def give_back(tx: Transaction, taken_until: int, progress: ScrubProgress) -> bool:
-    """Write the progress of a stretch that was taken until then; return whether it still was.
+    """Write the progress of a taken stretch; return whether it was still taken.
 
     One statement.
     """
@@ -106,13 +106,13 @@ _GIVE_BACK = CompiledStatement(
 
 
 def note_round(tx: Transaction) -> None:
-    """Write that all has been compared just now, beside what the workers do. Two statements."""
+    """Record that everything has just been compared, independently of the workers. Two statements."""
     insert_missing(tx)
     tx.change(_NOTE_ROUND)
 
 
 def note_measure(tx: Transaction) -> None:
-    """Write that all digests are computed as this worker does, at the end of a round. One statement."""
+    """Record at the end of a round that all digests are computed in this worker's way. One statement."""
     tx.change(_NOTE_MEASURE)
 
 
@@ -125,8 +125,8 @@ _NOTE_MEASURE = CompiledStatement(update(_scrub).where(_is_row).values(measure=d
 
 
 def step_mendings(tx: Transaction) -> None:
-    """Wait for other transactions that mend, and let others wait until the end of this one. One statement."""
-    # Written, not only locked: so two nodes of a Galera cluster collide on it too.
+    """Exclude other transactions that make corrections until the end of this one. One statement."""
+    # The row is written, not only locked, so that two nodes of a Galera cluster collide on it too.
     if not tx.change(_STEP_MENDINGS):
         insert_missing(tx)
         tx.change(_STEP_MENDINGS)

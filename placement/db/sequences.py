@@ -1,6 +1,6 @@
-"""Sequences of PostgreSQL that stand behind their tables: a restore of rows alone leaves them there.
+"""Sequences of PostgreSQL that lag behind their tables, such as after a restore of rows alone.
 
-They would give new rows ids that other rows have (:class:`placement.errors.SequenceBehind`).
+A lagging sequence would give new rows ids that other rows have (:class:`placement.errors.SequenceBehind`).
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from placement.db.database import Access, Transaction
 
 
 class LaggingSequence(NamedTuple):
-    """A sequence that stands behind. ``name`` is quoted as SQL needs it."""
+    """A sequence that lags behind its table. ``name`` is quoted for SQL."""
 
     table: str
     name: str
@@ -20,7 +20,7 @@ class LaggingSequence(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """The statement that sets it."""
+        """The statement that sets the sequence."""
         return f"SELECT setval({_as_text(self.name)}, {self.highest_id})"
 
 
@@ -29,14 +29,14 @@ _NAMES = text(
         f"SELECT '{name}', pg_get_serial_sequence('{name}', 'id'),"
         f" has_sequence_privilege(pg_get_serial_sequence('{name}', 'id'), 'SELECT')"
         for name, table in models.whole_metadata().tables.items()
-        # The ids of resource classes are chosen (class_rows.py).
+        # The service chooses the ids of resource classes itself (class_rows.py).
         if "id" in table.c and table is not models.resource_classes
     )
 )
 
 
 def find_lagging(access: Access) -> list[LaggingSequence]:
-    """Return the sequences that stand behind; none on other databases. Two statements."""
+    """Return the lagging sequences; none on other databases. Two statements."""
     if access.dialect != "postgresql":
         return []
     compared = " UNION ALL ".join(
@@ -52,7 +52,8 @@ def find_lagging(access: Access) -> list[LaggingSequence]:
 def _select_last(name: str, may_read: bool) -> str:
     if may_read:
         return f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}"  # noqa: S608
-    # The right USAGE is all that the service needs: with it this is None for a sequence that was never used.
+    # The service only needs the right USAGE, with which this value is None for a sequence that was never
+    # used.
     return f"SELECT coalesce(pg_sequence_last_value({_as_text(name)}::regclass), 0)"
 
 
@@ -61,7 +62,7 @@ def _as_text(name: str) -> str:
 
 
 def set_lagging(tx: Transaction) -> int:
-    """Set the sequences that stand behind to the highest ids of their tables; return how many."""
+    """Set the lagging sequences to the highest ids of their tables; return their number."""
     lagging = find_lagging(tx)
     for each in lagging:
         tx.rows(text(each.remedy))

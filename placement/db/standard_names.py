@@ -12,10 +12,10 @@ from placement.db.database import Access, Database, Transaction, stale_if_refuse
 
 
 def synchronise(database: Database) -> None:
-    """Insert the standard names that are missing; nothing is renamed or removed.
+    """Insert the missing standard names; nothing is renamed or removed.
 
-    Several processes may do it at once: one that finds a row made by another begins again. Two statements
-    when there is nothing to do.
+    Several processes can do this at once: one that meets a row of another begins again. Two statements if
+    nothing is missing.
     """
     for table in (models.traits, models.resource_classes):
         if database.read(partial(_find_missing, table=table)):

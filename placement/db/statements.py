@@ -1,10 +1,10 @@
-"""Statements compiled once: their texts, the lists in them, the rows that they insert.
+"""Statements that are compiled once, with their texts, their lists, and the rows that they insert.
 
-SQLAlchemy looks the text of a statement up for each execution, and makes a context, a result and its columns,
+For each execution SQLAlchemy looks up the text of a statement and makes a context, a result and its columns,
 which nothing here uses. Processor time in microseconds for the statement of GET /allocations/{uuid}, by
 SQLAlchemy and by the driver's cursor (best of seven): SQLite 61 and 20, psycopg2 232 and 123, mysqlclient 150
-and 72, PyMySQL 292 and 273. A claim has seven to nine statements. A statement that is built for the occasion
-is compiled each time, which takes 50 to 250 microseconds.
+and 72, PyMySQL 292 and 273. A claim has seven to nine statements. A statement built at run time is compiled
+each time, which takes 50 to 250 microseconds.
 
 A short list is filled up to the next of a few sizes by repeating its last value, so that a handful of texts
 serve all usual lengths. A longer list is a single parameter: the drivers of PostgreSQL and MySQL write a
@@ -54,10 +54,10 @@ ROWS_AT_ONCE = 64
 class CompiledStatement:
     """A statement that is compiled once for each kind of database, and for each size of its lists.
 
-    :param statement: of SQLAlchemy, with its parameters by name. A row that is inserted or updated has a
-        value for each column with a default of Python's.
-    :param lists: the names of its lists (:func:`is_among`, :func:`by_key`) that are short as a rule. Any
-        other list is a single parameter, whatever its length.
+    :param statement: a statement of SQLAlchemy with named parameters. An inserted or updated row must have a
+        value for each column with a Python default.
+    :param lists: the names of its lists (:func:`is_among`, :func:`by_key`) that are usually short. Any other
+        list is a single parameter of any length.
     """
 
     def __init__(self, statement: Any, *lists: str) -> None:
@@ -75,12 +75,12 @@ class CompiledStatement:
                 values = parameters.pop(name)
                 sizes[name] = size_for(len(values))
                 parameters |= bind_list(name, values, sizes[name])
-        # The version too: SQLAlchemy writes some things otherwise for older servers, and after a failover a
-        # process may speak with another release.
+        # The key contains the version too: SQLAlchemy writes some things differently for older servers, and
+        # after a failover the server may have another release.
         kind = (dialect.name, dialect.driver, dialect.server_version_info, *sizes.values())
         found = self._texts.get(kind)
         if found is None:
-            # All of them, not the oldest: everyday requests need a few, and compile these again.
+            # All texts are dropped, not only the oldest: everyday requests need few, and compile these again.
             if len(self._texts) >= MOST_TEXTS:
                 self._texts.clear()
             found = self._texts[kind] = DriverText(self.statement, dialect, sizes=sizes)
@@ -95,7 +95,7 @@ class Statement(NamedTuple):
 
 
 def find_shown_table(statement: Any) -> str:
-    """Return the table of the API that a statement changes, "" if it changes none."""
+    """Return the table of the API that a statement changes, or ""."""
     if isinstance(statement, Statement):
         statement = statement.compiled
     if isinstance(statement, CompiledStatement):
@@ -107,9 +107,8 @@ def find_shown_table(statement: Any) -> str:
 class DriverText:
     """A statement for one kind of driver: its text, and the conversions of parameters and rows.
 
-    :param writes_values: write the constants of the statement into the text, if nothing of it comes from
-        outside.
-    :param sizes: of its lists, by name.
+    :param writes_values: write the statement's constants into the text, if none of them comes from a request.
+    :param sizes: the sizes of its lists, by name.
     :raises TypeError: the text would differ between calls.
     """
 
@@ -123,7 +122,7 @@ class DriverText:
     ) -> None:
         compiled = statement.compile(dialect=dialect, compile_kwargs={"sizes": sizes})
         assert isinstance(compiled, SQLCompiler)
-        # SQLAlchemy would fill these in at each execution; here they would stay as they were the first time.
+        # SQLAlchemy would compute these defaults at each execution; here they would keep their first values.
         if compiled.post_compile_params or compiled.insert_prefetch or compiled.update_prefetch:
             raise TypeError(f"lists or defaults that SQLAlchemy fills in: {compiled.string}")
         self.text = compiled.string
@@ -139,26 +138,27 @@ class DriverText:
                 if convert is not None:
                     self._given[name] = convert
             elif writes_values and self._names is None:
-                # A driver takes as long to bind a constant as any other value.
+                # The constants are in the text, because a driver takes as long to bind a constant as any
+                # other value.
                 value = compiled.render_literal_value(bind.value, bind.type)
                 self.text = self.text.replace(f"%({name})s", value)
             else:
                 self._fixed[name] = bind.value if convert is None else convert(bind.value)
 
     def bind(self, parameters: Parameters) -> Any:
-        """Return the parameters as the driver takes them."""
+        """Return the parameters in the form that the driver accepts."""
         if self._fixed:
             parameters = {**self._fixed, **parameters}
         for name, convert in self._given.items():
             parameters = {**parameters, name: convert(parameters[name])}
         if self._names is None:
             return parameters
-        # A tuple is made faster from a list than from a generator.
+        # tuple() is faster on a list than on a generator.
         return tuple([parameters[name] for name in self._names])
 
     def convert(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
-        """Return the driver's rows, with the columns converted that the driver does not convert itself."""
-        # The converters are made with the first rows: for some types SQLAlchemy must know what type the
+        """Return the driver's rows after the conversions that the driver does not make itself."""
+        # The converters are made with the first rows: for some types SQLAlchemy must know which type the
         # driver returns.
         if self._converters is None:
             converters = []
@@ -167,7 +167,8 @@ class DriverText:
                 convert = own_type.result_processor(self._dialect, description[place][1])
                 if convert is not None:
                     converters.append((place, convert))
-            # Whole at once: other threads share this text, and would take a part for all of them.
+            # The list is assigned in one step: other threads share this text, and would otherwise use a
+            # partial list.
             self._converters = converters
         if not self._converters or not rows:
             return rows
@@ -213,11 +214,11 @@ _MANY = {
 class BySize(ColumnElement[Any]):
     """An expression, by default a condition, that depends on the size of the list ``name``.
 
-    :param make: is given the size, one of ``SIZES`` or ``ANY_SIZE``, and uses the parameters of
+    :param make: takes the size, one of ``SIZES`` or ``ANY_SIZE``, and uses the parameters of
         :func:`bind_list`.
     """
 
-    # SQLAlchemy must not keep a text of it under a key that does not know the size.
+    # SQLAlchemy must not cache a text of it under a key without the size.
     inherit_cache = False
 
     type: Any = Boolean()
@@ -230,7 +231,7 @@ class BySize(ColumnElement[Any]):
             self.type = type_
 
     def self_group(self, against: Any = None) -> "BySize":
-        """Stand as what is made does: SQLAlchemy would compare it with 1, for which MySQL uses no index."""
+        """Behave as the made expression: SQLAlchemy would compare it with 1, and MySQL then uses no index."""
         return BySize(self.name, lambda size: self.make(size).self_group(against), self.type)
 
     def __invert__(self) -> "BySize":
@@ -249,18 +250,18 @@ def size_for(count: int) -> int:
 
 
 def batches(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
-    """Yield the values in lists that every database takes; an everyday request has one."""
+    """Yield the values in lists that every database accepts; an everyday request needs one."""
     for start in range(0, len(values), most):
         yield values[start : start + most]
 
 
 def step_of(inventories: FromClause) -> ColumnElement[int]:
-    """Return ``step_size``, and 1 for the 0 that SQL by hand leaves: PostgreSQL divides by no 0."""
+    """Return ``step_size``, or 1 instead of a 0 written by hand, by which PostgreSQL cannot divide."""
     return func.coalesce(func.nullif(inventories.c.step_size, 0), 1)
 
 
 def is_among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-    """The column has one of the values of the list that is bound under ``name``."""
+    """Return the condition that the column has a value of the list bound as ``name``."""
 
     def make(size: int) -> ColumnElement[bool]:
         if size == ANY_SIZE:
@@ -277,13 +278,13 @@ REACH = 2**56
 
 
 def within_reach(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return a number that can be added up: the bound instead of what is beyond it, by damage."""
+    """Return the number, or its bound if damage has made it too large to be added up."""
     most: ColumnElement[Any] = literal_column(str(REACH))
     return case((column > most, most), (column < -most, -most), else_=column)
 
 
 def is_one_of(column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElement[bool]:
-    """The column has one of these values; for a statement that is built for the occasion."""
+    """Return the condition that the column has one of these values, for a statement built at run time."""
     return _is_in(column, bindparam(None, values, type_=_ManyValues(), unique=True))
 
 
@@ -294,9 +295,9 @@ def _is_in(column: ColumnElement[Any], values: BindParameter[Any]) -> ColumnElem
 def by_key(
     key: ColumnElement[int], column: ColumnElement[Any], keys: str, name: str
 ) -> ColumnElement[Any]:
-    """Return the value in the list ``name`` that stands at the place of the key in the list ``keys``.
+    """Return the value in the list ``name`` at the position of the key in the list ``keys``.
 
-    NULL for other keys. The lists are no longer than those of :func:`batch_pairs`.
+    Other keys give NULL. The lists are at most as long as those of :func:`batch_pairs`.
     """
 
     def make(size: int) -> ColumnElement[Any]:
@@ -315,7 +316,7 @@ def bind_list(name: str, values: Sequence[Any], size: int) -> dict[str, Any]:
     """Return the parameters that bind a list of this size with at least one value."""
     if size == ANY_SIZE:
         return {name: values}
-    # The last value again and again: that finds no row twice, and NULL would make NOT IN find none at all.
+    # The last value is repeated: that finds no row twice, whereas NULL would make NOT IN find no row at all.
     last = len(values) - 1
     return {f"{name}_{index}": values[min(index, last)] for index in range(size)}
 
@@ -330,9 +331,9 @@ AS_READ = ("row", "old")
 
 
 def are_unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """The rows are still of the generations bound by :func:`as_read`.
+    """Return the condition that the rows still have the generations bound by :func:`as_read`.
 
-    The ids are a condition of their own, so that MariaDB uses the primary key and does not scan the table.
+    The ids are a separate condition, so that MariaDB uses the primary key and does not scan the table.
     """
     # The generation of a provider may be NULL, which is read as 0.
     column = table.c.generation
@@ -342,12 +343,12 @@ def are_unmoved(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]
 
 
 def as_read(rows: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Return the parameters of :func:`are_unmoved`: ids with the generations that were read."""
+    """Return the parameters of :func:`are_unmoved`: the ids with the generations that were read."""
     return dict(zip(AS_READ, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def value_of(key: ColumnElement[int], values: Mapping[int, Any]) -> Any:
-    """Return a value for each key, written once where all are the same."""
+    """Return a value for each key; it is written once if all are equal."""
     different = set(values.values())
     return different.pop() if len(different) == 1 else case(values, value=key)
 
@@ -355,11 +356,11 @@ def value_of(key: ColumnElement[int], values: Mapping[int, Any]) -> Any:
 def insert_of(
     table: Table, rows: Sequence[Parameters], before: str = "", after: str = ""
 ) -> Statement:
-    """Return the statement that inserts rows, which all name the same columns.
+    """Return the statement that inserts rows, which all have the same columns.
 
-    :param before: stands before INTO; ``after``: behind the values.
+    :param before: the words before INTO; ``after``: the clause after the values.
     """
-    # The driver's executemany is not used: psycopg2 sends a message for each row with it.
+    # The driver's executemany is not used, because psycopg2 sends a message for each row with it.
     differing = []
     parameters: dict[str, Any] = {}
     for name, value in rows[0].items():
@@ -387,7 +388,7 @@ def _insert(
         return [f"{name}_{index}" if name in differing else name for name in names]
 
     rows = (f"({', '.join(f':{key}' for key in keys(index))})" for index in range(count))
-    # The text has names of columns and placeholders, and nothing from outside.
+    # The text consists of column names and placeholders, and nothing comes from a request.
     statement = text(
         f"INSERT {before}INTO {table.name} ({', '.join(names)}) VALUES {', '.join(rows)}{after}"  # noqa: S608
     )
@@ -403,7 +404,7 @@ def _insert(
 
 @cache
 def list_key(table: Table) -> str:
-    """Return the columns by which a row is told from others: of its unique key, or else its primary key."""
+    """Return the columns that identify a row: its unique key, otherwise its primary key."""
     keys = [each for each in table.constraints if isinstance(each, UniqueConstraint)]
     assert len(keys) <= 1, f"{table.name} has several"
     return ", ".join(column.name for column in (keys[0] if keys else table.primary_key).columns)

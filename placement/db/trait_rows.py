@@ -17,7 +17,7 @@ _associations = models.resource_provider_traits
 
 
 class TraitRow(NamedTuple):
-    """A trait. ``modified_at``: last update, or creation; UTC; None if never recorded."""
+    """A trait. ``modified_at``: the last update or creation, in UTC; None if never recorded."""
 
     id: int
     name: str
@@ -35,7 +35,7 @@ _DIGEST = CompiledStatement(select(func.count(), func.max(_traits.c.id), func.ma
 
 
 class TraitQuery(NamedTuple):
-    """The traits to list: with one of these names, with this prefix, had by a provider or not."""
+    """The traits to list: by names, by prefix, and by whether any provider has them."""
 
     names: Collection[str] | None = None
     prefix: str | None = None
@@ -48,11 +48,11 @@ def find(access: Access, query: TraitQuery) -> list[TraitRow]:
     if query.names is not None:
         statement = statement.where(is_one_of(_traits.c.name, sorted(query.names)))
     if query.prefix:
-        # Exactly this text; LIKE has wildcards and ignores case.
+        # The comparison is exact; LIKE would treat wildcards and ignore case.
         begins = func.substr(_traits.c.name, 1, len(query.prefix)) == query.prefix
         statement = statement.where(begins)
     if query.associated is not None:
-        # The look-up is one per trait: for EXISTS, MariaDB reads every association there is.
+        # The subquery looks up one trait at a time: for EXISTS, MariaDB would read every association.
         first = (
             select(_associations.c.trait_id)
             .where(_associations.c.trait_id == _traits.c.id)
@@ -64,10 +64,10 @@ def find(access: Access, query: TraitQuery) -> list[TraitRow]:
 
 
 def digest(access: Access) -> Row:
-    """Return what differs after a trait was added or deleted. One statement.
+    """Return a digest that changes when a trait is added or deleted. One statement.
 
-    Not on SQLite, where a new trait may take the id of the last one. Elsewhere ids only grow: a new trait has
-    the greatest, and a deleted one is missing from the count.
+    On SQLite there is no digest, since a new trait can reuse the last id. Elsewhere ids only grow: a new
+    trait has the greatest id, and a deleted one reduces the count.
     """
     return access.rows(_DIGEST)[0]
 
@@ -78,9 +78,9 @@ def read_all(access: Access) -> Sequence[Row]:
 
 
 def get(access: Access, name: str, *, lock: bool = False) -> TraitRow | None:
-    """Return the trait of this name, if there is one. One statement.
+    """Return the trait of this name, or None. One statement.
 
-    :param lock: keep others from deleting it or giving it to a provider.
+    :param lock: keep other transactions from deleting the trait or giving it to a provider.
     """
     rows = access.rows(_compile_look_up(lock), {"name": name})
     return TraitRow._make(rows[0]) if rows else None
@@ -93,17 +93,17 @@ def _compile_look_up(lock: bool) -> CompiledStatement:
 
 
 def find_named(tx: Snapshot | Transaction, names: Collection[str]) -> list[TraitRow]:
-    """Return those of the names that are traits. One statement, or none for no name."""
+    """Return the names that are traits. One statement, or none for no name."""
     return [TraitRow._make(row) for row in tx.rows_of_all(_NAMED, "names", names)]
 
 
 def insert_trait(tx: Transaction, name: str) -> bool:
-    """Insert a trait; false if it is there. One statement."""
+    """Insert a trait; return false if it exists already. One statement."""
     return tx.insert_missing(_traits, [{"name": name, "created_at": models.now()}]) == 1
 
 
 def is_in_use(tx: Transaction, trait_id: int) -> bool:
-    """Some provider has the trait. One statement."""
+    """Return whether any provider has the trait. One statement."""
     used = select(_associations.c.trait_id).where(_associations.c.trait_id == trait_id).limit(1)
     return bool(tx.rows(used))
 
@@ -111,7 +111,7 @@ def is_in_use(tx: Transaction, trait_id: int) -> bool:
 def delete_trait(tx: Transaction, trait_id: int) -> None:
     """Delete a locked trait. One statement.
 
-    :raises StaleRead: a provider has it meanwhile.
+    :raises StaleRead: a provider has got the trait meanwhile.
     """
     with stale_if_refused("the trait was given to a provider"):
         tx.change(delete(_traits).where(_traits.c.id == trait_id))

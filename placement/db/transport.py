@@ -4,13 +4,13 @@ Reads, writes, BEGIN, COMMIT and ROLLBACK go through :func:`send`, which gives a
 cursor. By SQLAlchemy's own execution a claim takes 1.56 times the processor time on PostgreSQL with psycopg2,
 and 1.47 times on MariaDB. The log of SQL, tracing and the tests are :class:`Observer` objects, and the same
 bytes are sent with and without them. Only migrations, DDL, reflection, the check of rights and SQLAlchemy's
-own statements at a new connection take another way.
+own statements at a new connection bypass it.
 
-Several statements travel as one message. Compared with a message for each, in 12 turns of a second, the
-database on the same two cores: processor time 0.83 with psycopg2 and 0.87 with PyMySQL; claims per second by
-one client 1.09 and 1.24, by two processes of eight threads 1.12 and 1.11. On a network each message is a
-round trip as well. The first statement that fails is the last that is run. psycopg2 reports only the result
-of the last; PyMySQL and mysqlclient report each.
+Several statements travel as one message. Compared with a message for each, in 12 alternating runs of a
+second, the database on the same two cores: processor time 0.83 with psycopg2 and 0.87 with PyMySQL; claims
+per second by one client 1.09 and 1.24, by two processes of eight threads 1.12 and 1.11. On a network each
+message is a round trip as well. After the first failed statement no further one runs. psycopg2 reports only
+the result of the last statement; PyMySQL and mysqlclient report each.
 
 Errors are SQLAlchemy's: it wraps the driver's error, judges whether the connection is lost, and drops it
 with the others of the pool.
@@ -43,12 +43,12 @@ SEVERAL = "several_statements"
 class StaleRead(Exception):
     """Data that was read inside this transaction is no longer true: begin the transaction again.
 
-    Raised by a compare-and-set that found no row, and by an insert of a key that is taken.
+    A compare-and-set that found no row raises this error, and an insert of a taken key.
     """
 
 
 class QueuedStatement(NamedTuple):
-    """A statement as its driver takes it. ``expected_rows``: how many it must find, None for any number."""
+    """A statement in its driver's form. ``expected_rows``: the number of rows to match, or None for any."""
 
     text: str
     parameters: Any = ()
@@ -56,7 +56,7 @@ class QueuedStatement(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message to the driver: its text and parameters, and the statements of which it is made."""
+    """A message to the driver: its text and parameters, and the statements in it."""
 
     text: str | bytes
     parameters: Any
@@ -64,13 +64,13 @@ class Message(NamedTuple):
 
 
 class Observer:
-    """Called before and after each message. An error that it raises counts as one of the driver."""
+    """An observer that is called before and after each message. Its errors count as the driver's."""
 
     def before(self, connection: Connection, sent: Message) -> None:
-        """The message is about to be sent."""
+        """Note that the message is about to be sent."""
 
     def after(self, connection: Connection, sent: Message, error: BaseException | None) -> None:
-        """The message was answered, or has failed with an error."""
+        """Note that the message was answered, or has failed with an error."""
 
 
 @dataclass
@@ -86,9 +86,9 @@ class MessageObservers:
 
 
 class DriverResult(NamedTuple):
-    """The result of the last statement of a message: how many rows it found, and the rows it has read.
+    """The result of the last statement of a message: the number of matched rows, and the rows read.
 
-    ``description``: the driver's, of the columns.
+    ``description``: the driver's description of the columns.
     """
 
     number: int
@@ -97,10 +97,11 @@ class DriverResult(NamedTuple):
 
 
 class _SqlLog(Observer):
-    """Writes each message into the log of SQLAlchemy, as ``echo`` and ``connection_debug`` have it."""
+    """An observer that writes each message into SQLAlchemy's log, as ``echo`` and ``connection_debug`` do."""
 
     def before(self, connection: Connection, sent: Message) -> None:
-        # Statement by statement, not the message: so the log reads the same where each travels alone.
+        # The log has a line for each statement, not for each message, so that it reads the same if each
+        # statement is sent alone.
         for text, parameters, _ in sent.statements:
             _LOG.info("%s", text)
             if connection.engine.hide_parameters:
@@ -113,9 +114,9 @@ _SQL_LOG = _SqlLog()
 
 
 def prepare(engine: Engine) -> None:
-    """Make a new engine ready for :func:`send`; before :mod:`placement.db.deadlines` adds a listener."""
-    # The listener is inserted before the engine's own: that one runs the statement itself and ends the round,
-    # so _raise would never be asked.
+    """Prepare a new engine for :func:`send`, before :mod:`placement.db.deadlines` adds a listener."""
+    # The listener is inserted before the engine's own, which runs the statement itself and ends the round, so
+    # that _raise would never be called.
     event.listen(engine, "do_execute", _raise)
 
 
@@ -130,7 +131,7 @@ def send(
 
     :param reads: the last statement returns rows.
     :raises sqlalchemy.exc.DBAPIError: the driver's error, as SQLAlchemy wraps it.
-    :raises StaleRead: a statement has found another number of rows than expected.
+    :raises StaleRead: a statement matched another number of rows than expected.
     """
     dialect = connection.dialect
     cursor = None
@@ -146,7 +147,7 @@ def send(
             sent = Message(text, parameters, statements)
             for observer in [_SQL_LOG, *watch.observers] if is_logged else list(watch.observers):
                 observer.before(connection, sent)
-                # Observers that have begun are called at the end, whatever happens: spans and timers stay
+                # Observers that have begun are called at the end in every case, so that spans and timers stay
                 # paired.
                 begun.append(partial(observer.after, connection, sent))
         _execute(dialect, cursor, text, parameters)
@@ -165,7 +166,7 @@ def send(
         while begun:
             begun.pop()(error)
         _hand_over(connection, statements, error)
-    # The pairs are taken from the end: psycopg2 has reported the last number alone, and the other statements
+    # The pairs are taken from the end: psycopg2 has reported only the last number, and the other statements
     # have checked themselves.
     for statement, number in zip(reversed(statements), reversed(numbers), strict=False):
         if statement.expected_rows not in (None, number):
@@ -174,8 +175,8 @@ def send(
 
 
 def _execute(dialect: Dialect, cursor: Any, text: str | bytes, parameters: Any) -> None:
-    # The listeners are asked as SQLAlchemy asks them: the watchdog of placement.db.deadlines is one, and
-    # without it a frozen PostgreSQL would hold the thread for ever.
+    # The listeners are called as SQLAlchemy calls them: the watchdog of placement.db.deadlines is one, and
+    # without it a frozen PostgreSQL would block the thread for ever.
     for listener in dialect.dispatch.do_execute:
         if listener(cursor, text, parameters, None):
             return
@@ -185,9 +186,9 @@ def _execute(dialect: Dialect, cursor: Any, text: str | bytes, parameters: Any) 
 def _hand_over(
     connection: Connection, statements: Sequence[QueuedStatement], error: BaseException
 ) -> NoReturn:
-    """Let SQLAlchemy run the message, where :func:`_raise` raises the error in the driver's place."""
-    # SQLAlchemy has no public way to wrap an error and judge the connection without a statement. No message
-    # is sent twice: _raise comes before the driver.
+    """Let SQLAlchemy run the message; :func:`_raise` raises the error in the driver's place."""
+    # SQLAlchemy does not have a public function to wrap an error and judge the connection without a
+    # statement. No message is sent twice: _raise runs before the driver.
     text, parameters, _ = statements[-1]
     if len(statements) > 1:
         # The text is shown with all values, as SQLAlchemy shows or hides them.
@@ -204,12 +205,12 @@ def _raise(_cursor: Any, _text: str, _parameters: Any, context: Any) -> None:
 
 
 def add_check(driver: str, part: QueuedStatement) -> QueuedStatement:
-    """Return a part that fails unless it finds so many rows, or whose number is checked before COMMIT."""
-    # COMMIT travels in the message of psycopg2, so a number that is compared after it comes too late. A
-    # failed statement is the last that PostgreSQL runs (its manual: Multiple Statements in a Simple Query).
+    """Return a part that fails unless it matches the expected rows, or that is checked before COMMIT."""
+    # psycopg2 sends COMMIT in the same message, so a number compared afterwards is too late. After a failed
+    # statement PostgreSQL runs no further one (its manual: Multiple Statements in a Simple Query).
     if part.expected_rows is None or driver in REPORT_EACH:
         return part
-    # The text is a ready one and a number of rows; nothing comes from outside.
+    # The text consists of a fixed text and a number of rows; nothing comes from a request.
     text = (
         f"WITH changed AS ({part.text} RETURNING 1) "  # noqa: S608
         f"SELECT 1 / CAST(count(*) = {part.expected_rows} AS integer) FROM changed"
@@ -218,17 +219,18 @@ def add_check(driver: str, part: QueuedStatement) -> QueuedStatement:
 
 
 def make_message(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> tuple[Any, Any]:
-    """Return text and parameters of the message, as ``cursor.execute`` takes them."""
+    """Return text and parameters of the message, in the form that ``cursor.execute`` accepts."""
     if len(parts) == 1:
         return parts[0][:2]
-    # No driver takes parameters of several statements, so the driver writes the values into the text.
+    # No driver accepts parameters for several statements, so the driver's quoting writes the values into the
+    # text.
     text = "; ".join([_fill_in(cursor, part) for part in parts])
-    # The text that psycopg2 has quoted is bytes already.
+    # The text that psycopg2 has quoted is already bytes.
     return (text.encode(_BYTES) if driver in REPORTS_LAST else text), None
 
 
 def _fill_in(cursor: Any, part: QueuedStatement) -> str:
-    """Return the text of a part with its parameters in their places, as the driver writes them."""
+    """Return the text of a part with its parameters filled in by the driver's quoting."""
     given = part.parameters
     if isinstance(given, Mapping):
         return part.text % {name: _literal(cursor, value) for name, value in given.items()}
@@ -236,8 +238,8 @@ def _fill_in(cursor: Any, part: QueuedStatement) -> str:
 
 
 def _literal(cursor: Any, value: Any) -> Any:
-    # Ids and amounts need no quotes; the driver takes up to 2 us for each. Not bool, a subclass of int, nor
-    # what is below 0: two signs in a row begin a comment.
+    # Ids and amounts need no quotes; the driver takes up to 2 us for each. bool, a subclass of int, is
+    # excluded, and so are negative numbers: two minus signs in a row begin a comment.
     if type(value) is int and value >= 0:
         return value
     text: str | bytes = cursor.mogrify("%s", (value,))
@@ -245,13 +247,13 @@ def _literal(cursor: Any, value: Any) -> Any:
 
 
 def read_counts(driver: str, cursor: Any, parts: Sequence[QueuedStatement]) -> list[int]:
-    """Return how many rows the reported parts have found; the cursor ends at the last result."""
-    # The rows that matched, not only those that changed: SQLAlchemy sets CLIENT_FOUND_ROWS for MySQL. A
-    # compare-and-set that writes what was there already would count 0 otherwise.
+    """Return the number of rows that each reported part matched; the cursor ends at the last result."""
+    # The number counts matching rows, not only changed ones: SQLAlchemy sets CLIENT_FOUND_ROWS for MySQL.
+    # Otherwise a compare-and-set that writes equal values would count 0.
     found = [cursor.rowcount]
     if driver in REPORT_EACH:
         for _ in parts[1:]:
-            # An error of a later statement is raised here, at its own result, and not by execute.
+            # This raises the error of a later statement at its own result; execute does not raise it.
             cursor.nextset()
             found.append(cursor.rowcount)
     return found

@@ -1,11 +1,11 @@
 """The two calls of every write: :func:`take` when its rows are locked, :func:`finish` as its last line.
 
 ``finish`` writes all that depends on a change: usage counters, generations and revisions of providers, the
-log of changed providers, the sums of owners; and it tells the watchers of the transaction. A transaction that
-changes what the API shows and ends without ``finish`` is rolled back
+log of changed providers, and the sums of owners. It also notifies the watchers of the transaction. A
+transaction that changes what the API shows and ends without ``finish`` is rolled back
 (:meth:`placement.db.database.Database.write`).
 
-The statements are sent with COMMIT where the driver takes several (:meth:`Transaction.change_later`), so that
+The statements are sent with COMMIT if the driver accepts several (:meth:`Transaction.change_later`), so that
 there is no round trip between the lock on a provider and the commit.
 """
 
@@ -28,7 +28,7 @@ _inventories = models.inventories
 class UncheckedPlace(NamedTuple):
     """The provider of an everyday claim, which the transaction has not locked.
 
-    ``revision``: the one that it must have; None for any.
+    ``revision``: the required revision; None for any.
     """
 
     provider_id: int
@@ -42,13 +42,13 @@ def take(
     consumers: Collection[str] = (),
     new_consumers: Collection[str] = (),
 ) -> None:
-    """Let the watchers see what is there before the write changes it.
+    """Let the watchers read the rows before the write changes them.
 
-    To be called when nobody else can change it any more: providers are locked, or not there yet; a concurrent
-    write of a consumer makes this one fail.
+    Call this when no other transaction can change them any more: providers are locked or do not exist yet,
+    and a concurrent write of a consumer makes this write fail.
 
-    :param providers: uuids of providers that are written themselves, not only what is used of them.
-    :param consumers: uuids of consumers; ``new_consumers``: of those that do not exist yet.
+    :param providers: uuids of providers that are written themselves, not only their usage.
+    :param consumers: uuids of consumers; ``new_consumers``: the uuids of those that do not exist yet.
     """
     for watcher in tx.watchers:
         tx.watching.append(watcher.take(tx, providers, consumers, new_consumers))
@@ -58,12 +58,13 @@ def finish(tx: Transaction, change: Change, place: UncheckedPlace | None = None)
     """Write all that follows from a change; the last line of a write whose providers are locked.
 
     :param place: the one provider of a claim, with the amounts of the change, at most
-        ``statements.SIZES[-1]`` records. It is not locked: whether there is room is a condition of the
-        statement.
-    :raises StaleRead: the generation of a provider is not the one that was read; for ``place``: there is no
-        room, or the provider no longer exists, or its counters are not right, or its revision is another one.
+        ``statements.SIZES[-1]`` records. The provider is not locked: a condition of the statement checks the
+        room.
+    :raises StaleRead: the generation of a provider has changed since it was read; or ``place`` is full, was
+        deleted, has a wrong counter, or has another revision.
     """
-    # Inventories, the log, then owners: every writer takes locks in this order (docs/maintainers/writes.rst).
+    # The order is: inventories, the log, then owners. Every writer locks in this order
+    # (docs/maintainers/writes.rst).
     if place is None:
         for part in statements.batch_pairs(sorted(change.counters)):
             tx.change_later(_add_to_counters(part))
@@ -82,9 +83,9 @@ def finish(tx: Transaction, change: Change, place: UncheckedPlace | None = None)
 
 
 def _advance(tx: Transaction, change: Change) -> None:
-    """Move generations and revisions. A statement for each number of steps, and for each other kind."""
-    # The rows are locked, but a lock is known to one node of a Galera cluster only: the comparison of
-    # generations is what two nodes collide on.
+    """Move generations and revisions. One statement for each number of steps, and for each other kind."""
+    # The rows are locked, but only one node of a Galera cluster knows a lock: two nodes collide on the
+    # comparison of generations.
     step, touch = (_STEP, _TOUCH) if change.usage_only else (_STEP_CHANGED, _TOUCH_CHANGED)
     for steps, providers in sorted(change.stepped.items()):
         for part in statements.batch_pairs(sorted(providers)):
@@ -98,14 +99,14 @@ def _advance(tx: Transaction, change: Change) -> None:
 
 _steps = {
     _providers.c.generation: func.coalesce(_providers.c.generation, 0) + bindparam("steps"),
-    # Added to, not set: what another service has stepped meanwhile remains as the difference of the two, by
-    # which its writes are noticed (placement.db.coexistence).
+    # The own generation is added to, not set: steps of another service remain as the difference of the two,
+    # by which its writes are noticed (placement.db.coexistence).
     _providers.c.own_generation: _providers.c.own_generation + bindparam("steps"),
 }
 _times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: bindparam("now")}
-# The provider as the API shows it does not change, so its modified time stays.
+# The API shows the provider unchanged, so its modified time stays.
 _no_times: dict[Any, ColumnElement[Any]] = {_providers.c.updated_at: _providers.c.updated_at}
-# Added to as well: a worker of a release without digests moves the revision alone.
+# The own revision is added to as well: a worker of a release without digests moves only the revision.
 _revised = {
     _providers.c.own_revision: _providers.c.own_revision + 1,
     _providers.c.revision: _providers.c.revision + 1,
@@ -125,7 +126,7 @@ _TOUCH, _TOUCH_CHANGED = (
     CompiledStatement(each.where(statements.is_among(_providers.c.id, "touched")), "touched")
     for each in (_touch, _touch_changed)
 )
-# The providers are not locked, so the scrub writes their digests: their own revision is behind.
+# The providers are not locked, so the scrub writes their digests: their own revision lags behind.
 _MOVE_REVISIONS_WITH_CLASS = CompiledStatement(
     update(_providers)
     .values({_providers.c.revision: _providers.c.revision + 1, **_no_times})
@@ -140,8 +141,9 @@ _MOVE_REVISIONS_WITH_CLASS = CompiledStatement(
 
 
 def _write_log(tx: Transaction, change: Change) -> None:
-    """Name in the log what has changed. As a rule one statement."""
-    # Last, when all providers are locked: two writers that took a slot first could wait for one another.
+    """Log the changed providers. Usually one statement."""
+    # The log is written last, when all providers are locked: two writers that took a slot first could
+    # deadlock.
     advanced = {*change.touched, *(id_ for each in change.stepped.values() for id_, _ in each)}
     if change.usage_only:
         change_rows.note(tx, advanced, stock_only=True)
@@ -149,7 +151,7 @@ def _write_log(tx: Transaction, change: Change) -> None:
     change_rows.note(tx, advanced.union(change.written))
     if change.left is not None:
         change_rows.note(tx, change.left.provider_ids, left=change.left.root_uuid)
-    # The providers of a class may be thousands, and an entry of the log has room for a few dozen ids.
+    # A class can have thousands of providers, and an entry of the log only fits a few dozen ids.
     if change.is_unnamed or change.renamed_classes or tx.is_unnamed:
         change_rows.note_unnamed(tx)
         tx.is_unnamed = False
@@ -159,24 +161,25 @@ def _write_log(tx: Transaction, change: Change) -> None:
 
 
 def _claim_if_room(tx: Transaction, change: Change, place: UncheckedPlace) -> None:
-    # Nearly: the statement waits for the lock as well, in the same message as all that follows.
+    # The check is only approximate here: the statement also waits for the lock, in the same message as
+    # everything that follows.
     telemetry.note_lock()
     given = {"provider": place.provider_id, "steps": 1, "now": models.now()}
     if place.revision is None:
         tx.change_later(_STEP_IF_COUNTED, given, expected_rows=1)
     else:
         tx.change_later(_STEP_IF_UNMOVED, {**given, "seen": place.revision}, expected_rows=1)
-    # A record without room is missing in the count, which undoes everything: an amount is never written in
-    # part.
+    # A record without room is missing in the count, which undoes the whole write: an amount is never written
+    # in part.
     adding = _add_to_counters(sorted(change.counters), _ADD_IF_ROOM)
     tx.change_later(adding, expected_rows=len(change.counters))
     change_rows.note(tx, [place.provider_id], stock_only=True)
 
 
-# Whatever its generation is: the claim depends on nothing that was read of the provider.
+# Any generation matches: the claim does not depend on anything that was read of the provider.
 _if_counted = _step.where(_providers.c.id == bindparam("provider"), counters.ARE_RIGHT)
 _STEP_IF_COUNTED = CompiledStatement(_if_counted)
-# The condition: nothing that searches read of the provider has changed.
+# The condition says that the provider's search data is unchanged.
 _STEP_IF_UNMOVED = CompiledStatement(
     _if_counted.where(_providers.c.revision == bindparam("seen"))
 )
@@ -188,18 +191,19 @@ _amount = statements.by_key(_inventories.c.id, _inventories.c.used, "key", "by")
 _counters = (
     update(_inventories)
     .where(statements.is_among(_inventories.c.id, "key"))
-    # The record as the API shows it did not change: its modified time stays.
+    # The API shows the record unchanged, so its modified time stays.
     .values(used=_inventories.c.used + _amount, updated_at=_inventories.c.updated_at)
 )
 _ADD = CompiledStatement(_counters, "key", "by")
-# The rule of placement.objects.replacement.has_room, on the row as it is when it is written: UPDATE locks
-# it and looks at its newest values, so what was read without a lock only says whether this is worth trying.
+# This is the rule of placement.objects.replacement.has_room, on the row at the time of the write: UPDATE
+# locks the row and checks its newest values. Values read without a lock only show whether a try is
+# worthwhile.
 _ADD_IF_ROOM = CompiledStatement(
     _counters.where(
         _inventories.c.min_unit <= _amount,
         _inventories.c.max_unit >= _amount,
         _amount % statements.step_of(_inventories) == 0,
-        # The product is not rounded down: what is used is a whole number, and so fits both or neither.
+        # The product is not rounded down: usage is a whole number, so it fits both or neither.
         _inventories.c.used + _amount
         <= (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio,
     ),
@@ -231,10 +235,10 @@ _OR_ADD = {
 
 def _add_owner_usages(tx: Transaction, changes: Mapping[Account, int]) -> None:
     """Add to the sums of owners. One statement, the last of a transaction: it locks a slot until COMMIT."""
-    # Transactions that share this slot share the slot of the log too, and have queued up there already.
+    # Transactions that share this slot share the slot of the log too, and have already queued there.
     slot = tx.slot_seed % SLOTS
     columns = tuple(models.owner_usages.c.keys())
-    # Sorted: an upsert of several rows locks them one after the other.
+    # The rows are sorted, since an upsert of several rows locks them one after the other.
     rows = sorted((*account, slot, change) for account, change in changes.items() if change)
     named = [dict(zip(columns, row, strict=True)) for row in rows]
     tx.insert_later(models.owner_usages, named, or_add=_OR_ADD[tx.dialect])

@@ -1,6 +1,7 @@
-"""What is served under ``/-/``, and what watches writes for it: a package for each subject.
+"""The extensions, which serve ``/-/`` and watch writes: one package for each subject.
 
-Its modules ``extension``, ``options``, ``rules``, ``figures`` and ``watchers`` are found by their names.
+The modules ``extension``, ``options``, ``rules``, ``figures`` and ``watchers`` of a package are found by
+name.
 """
 
 EXTENSIONS = ("claims", "plans", "feed", "history", "metrics", "explorer", "questions", "trees")

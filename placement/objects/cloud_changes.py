@@ -33,8 +33,7 @@ Mark = Log | ForeignChangeChecksums
 
 
 class Changes(NamedTuple):
-    """Providers to be stored whole, ids of those that no longer exist, and what claims have changed of
-    others."""
+    """Changes of a cloud: providers to store whole, ids of deleted ones, and changes by claims."""
 
     records: list[ProviderRecord]
     removed: set[int]

@@ -1,1 +1,1 @@
-"""The comparison of two Placement services (specification 06 section 13.2). Speaks HTTP only."""
+"""The comparison of two Placement services (specification 06 section 13.2). It speaks HTTP only."""

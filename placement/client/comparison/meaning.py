@@ -1,8 +1,8 @@
 """The comparison of two answers by their meaning, not their notation.
 
-No list of the API has an order that counts, so lists are compared as sets. Errors are compared by
-status and code: their texts may name several things in any order. Request ids and times are left
-out. Candidates cut by a limit are compared by their number, and must be valid on each side.
+The order of a list never matters in this API, so lists are compared as sets. Errors are compared by status
+and code: their texts may name several things in any order. Request ids and times are left out. Candidates cut
+by a limit are compared by their number, and must be valid on each side.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _read_codes(body: Any) -> list[str]:
 
 
 def _find_differences(old: Any, new: Any, where: str) -> Iterator[str]:
-    """Yield each place, in the order of names, at which two normalized values differ."""
+    """Yield each place where two normalized values differ, in the order of names."""
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -117,7 +117,7 @@ def _compare_candidates(question: ComparedQuestion, old: Any, new: Any) -> str |
 def _find_fault(
     question: ComparedQuestion, candidate: Mapping[str, Any], summaries: Any
 ) -> str | None:
-    """Say why a candidate does not serve the question: wrong amounts, or no room for them."""
+    """Say why a candidate does not serve the question: wrong amounts, or not enough room for them."""
     asked: Counter[str] = Counter()
     for name, values in question.query.items():
         if name.startswith("resources"):

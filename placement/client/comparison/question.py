@@ -1,4 +1,4 @@
-"""The questions for both services, and their kinds in the report."""
+"""The questions that both services are asked, and their kinds in the report."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ class Difference:
 
 
 class NothingCompared(Exception):
-    """A side is no service that can be asked, or neither has anything."""
+    """One side cannot be asked, or neither side has any object."""
 
 
 @dataclass(slots=True)
 class KindResult:
     """The results of the questions of one kind; times in seconds, by side.
 
-    ``refused``: those of the equal ones that both sides refused, so that nothing was compared.
+    ``refused``: the equal answers in which both sides refused, so that nothing was compared.
     """
 
     asked: int = 0
@@ -79,7 +79,7 @@ class Comparison:
         progress: Callable[[int], Any] = lambda number: None,
         announce: Callable[[int], Any] = lambda number: None,
     ) -> None:
-        """Ask all questions; ``announce`` gets the number of each round, ``progress`` a 1 for each answer.
+        """Ask all questions; report each round to ``announce`` and each answer to ``progress``.
 
         :raises NothingCompared: a side refuses the root or the list of providers, or both lists are empty
         """

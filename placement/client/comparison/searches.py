@@ -1,4 +1,4 @@
-"""Searches for allocation candidates: those of a log, and some generated from the inventories."""
+"""Searches for allocation candidates: read from a log, or generated from the inventories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from placement.client.comparison.survey import NEWEST, Inhabitants
 
 SEARCH = "/allocation_candidates"
 
-# A line of the request log, of the old service and of this one (specification 01 section 12).
+# The pattern matches a line of the request log of the old service and of this one (specification 01 section
+# 12).
 _LOG_LINE = re.compile(r'"GET (?P<uri>\S+)" status: \d+ .*microversion: (?P<version>\d+\.\d+)')
 
 LIMITS = (10, 100, 1000)
@@ -44,9 +45,9 @@ def read_log(lines: Iterable[str]) -> Iterator[ComparedQuestion]:
 def generate_searches(known: Inhabitants, number: int, seed: int) -> Iterator[ComparedQuestion]:
     """Yield ``number`` searches generated, with the seed, from the inventories of the cloud.
 
-    Most ask for resources that one provider has, so that they find something; one in eight for more.
+    Most ask for resources that one provider has, so that they find something; one in eight asks for more.
     """
-    # The numbers are not secret: the same seed makes the same searches.
+    # These numbers are not secret: the same seed makes the same searches.
     draw = random.Random(seed)  # noqa: S311
     providers = sorted(uuid for uuid, held in known.inventories.items() if held)
     for _ in range(number if providers else 0):

@@ -1,4 +1,4 @@
-"""One of the two services."""
+"""One of the two compared services."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The questions that enumerate a cloud: every GET about every object.
 
-Both sides list the objects: an object on one side alone is a difference like any other. Each question
+Both sides list the objects, so an object that only one side has is a difference like any other. Each question
 is asked at the microversions at which its answer changes shape.
 """
 
@@ -56,7 +56,7 @@ class Inhabitants:
     aggregates_of: dict[str, list[str]] = field(default_factory=dict)
 
     def learn(self, question: ComparedQuestion, body: Any) -> None:
-        """Store the objects in an answer at the newest microversion; others show nothing more."""
+        """Store the objects in an answer at the newest microversion; others show no more."""
         if question.microversion != NEWEST or not isinstance(body, dict):
             return
         base, _, query = question.path.partition("?")

@@ -1,4 +1,4 @@
-"""The drivers that ship with the client, and the search for those of others.
+"""The drivers that ship with the client, and the loading of plug-ins.
 
 A plug-in is an entry point in the group ``placement.tree_drivers``: a callable that takes an
 oslo.config object and returns a ``placement.client.tracker.Driver``.
@@ -38,7 +38,7 @@ class DriverNotLoaded(Exception):
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
-    """Register the options of the drivers that ship with the client; may be called again."""
+    """Register the options of the drivers that ship with the client; a second call is harmless."""
     conf.register_opts(OPTIONS, group=GROUP)
 
 

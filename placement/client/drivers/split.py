@@ -32,7 +32,7 @@ class NodePart:
 
 @dataclass(frozen=True)
 class Node:
-    """A node: the UUID of its root provider, its parts by name, and the inventory of the root."""
+    """A node with the UUID of its root provider, its parts by name, and the inventory of the root."""
 
     uuid: str
     parts: Mapping[str, NodePart]
@@ -42,8 +42,8 @@ class Node:
 class SplitDriver(Driver):
     """Keeps each node's parts as child providers named ``<node>_<part>``.
 
-    A class that a part has is moved off the root. ``splits``: what one consumer has may be
-    divided among parts if no part has room for all of it.
+    A class that a part has is moved off the root. With ``splits`` the resources of one consumer can be
+    divided among parts if no part has room for all of them.
     """
 
     splits = False
@@ -81,7 +81,7 @@ class SplitDriver(Driver):
     def _show(tree: ProviderTree, node: Node, name: str, part: NodePart) -> str:
         """Put a part's child provider into the tree and return its UUID."""
         if not tree.exists(name):
-            # Derived, so that a child deleted by hand returns with its UUID.
+            # The UUID is derived, so that a child deleted by hand returns with the same one.
             derived = str(uuids.uuid5(uuids.UUID(node.uuid), name))
             tree.new_child(name, node.uuid, derived)
         child = tree.data(name).uuid
@@ -92,7 +92,7 @@ class SplitDriver(Driver):
     def _list_takeovers(
         self, node: Node, part: NodePart, child: str, moving: list[str]
     ) -> list[Takeover]:
-        """Take over the consumers known to use the part, then those of no known part."""
+        """List the takeovers of consumers known to use the part, then of consumers without a known part."""
         everyone: list[frozenset[str] | None] = [part.consumers, None]
         return [
             Takeover(child, node.uuid, name, name, consumers, self.splits)
@@ -104,7 +104,7 @@ class SplitDriver(Driver):
 
 
 class VgpuDriver(SplitDriver):
-    """Driver with one child provider per physical GPU; a consumer's VGPUs stay on one GPU."""
+    """Driver with one child provider per physical GPU; all VGPUs of a consumer stay on one GPU."""
 
 
 class NumaDriver(SplitDriver):
@@ -114,7 +114,7 @@ class NumaDriver(SplitDriver):
 
 
 def read_layout(path: Path) -> dict[str, Node]:
-    """Read nodes from YAML; PlacementClientError if the file is not as the example shows.
+    """Read nodes from YAML; PlacementClientError if the file does not look like this example.
 
     ::
 

@@ -1,1 +1,1 @@
-"""Commands of ``openstack`` for operators: plug-ins beside those of osc-placement."""
+"""Commands of ``openstack`` for operators, in addition to those of osc-placement."""

@@ -15,7 +15,7 @@ Fields = tuple[Sequence[str], Sequence[Any]]
 
 
 class _ToGroup(argparse.Action):
-    """Collects the options of one group; ``--group`` begins the next."""
+    """An argparse action that collects the options of one group; ``--group`` begins the next."""
 
     def __call__(
         self, _parser: Any, namespace: Any, values: Any, _option_string: str | None = None
@@ -87,7 +87,7 @@ def add_or_option(parser: argparse.ArgumentParser) -> None:
 
 
 def query_of(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
-    """Return the query that the options stand for."""
+    """Return the query that the options describe."""
     groups: Mapping[str, Mapping[str, list[str]]] = getattr(parsed_args, "groups", {})
     if not groups:
         raise exceptions.CommandError("At least one --resource must be specified.")
@@ -112,7 +112,7 @@ def _render_group(suffix: str, options: Mapping[str, list[str]]) -> Iterator[tup
 
 
 class ExplainAllocationCandidate(command.ShowOne):
-    """Say why there is no allocation candidate, and what would help.
+    """Explain why there is no allocation candidate, and what would help.
 
     Takes the options of ``allocation candidate list``. Needs a service that has
     ``[insight]/enabled``.
@@ -174,7 +174,7 @@ class ExplainAllocationCandidate(command.ShowOne):
 
 
 class AllocationCandidateCapacity(command.ShowOne):
-    """Say how often a request would fit, one placement after the other.
+    """Count how often a request would fit, placed repeatedly.
 
     Takes the options of ``allocation candidate list``. Needs a service that has
     ``[insight]/enabled``.

@@ -16,7 +16,7 @@ from placement.client.osc import candidates, insight, text
 class CreateClaim(command.Lister):
     """Let the service choose places for consumers and claim them, all or none.
 
-    Takes the options of ``allocation candidate list``, which say what each consumer is to get. Needs a
+    Takes the options of ``allocation candidate list``, which describe what each consumer gets. Needs a
     service that has ``[insight]/enabled``.
     """
 
@@ -60,7 +60,7 @@ class CreateClaim(command.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
-        """Claim, and list who got what."""
+        """Claim, and list the places of each consumer."""
         try:
             told = insight.post(self.app, "/-/claims", _make_body(parsed_args))
         except exceptions.Conflict as refused:
@@ -79,7 +79,7 @@ class CreateClaim(command.Lister):
             names = (*names, "chosen")
             rows = [(*row, each["chosen"]) for row, each in zip(rows, told["claims"], strict=True)]
         if parsed_args.formatter == "table":
-            # 80 columns have room for two uuids.
+            # A terminal of 80 columns is wide enough for two uuids.
             shown = [0, 2, *range(4, len(names))]
             return [names[n] for n in shown], [[row[n] for n in shown] for row in rows]
         return names, rows
@@ -148,7 +148,7 @@ def _make_body(parsed_args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
-    """Yield the words of a refusal, and the funnel of the claim without a place."""
+    """Yield the text of a refusal and the funnel of the claim that could not be placed."""
     yield str(refused.message)
     response = getattr(refused.__cause__, "response", None)
     error = {} if response is None else response.json()["errors"][0]
@@ -164,7 +164,7 @@ def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
 
 
 class ConfirmClaim(command.Lister):
-    """Keep what consumers hold for a time: all of them or none.
+    """Turn the holds of consumers into lasting claims, all or none.
 
     Needs a service that has ``[insight]/enabled``.
     """
@@ -196,7 +196,7 @@ class ConfirmClaim(command.Lister):
 
 
 class ListHolds(command.Lister):
-    """List the consumers that are held, and until when.
+    """List the held consumers, and when each hold expires.
 
     Needs a service that has ``[insight]/enabled``.
     """
@@ -218,7 +218,7 @@ class ListHolds(command.Lister):
         query = [(name, value) for name, value in wanted.items() if value is not None]
         fields = ["consumer_uuid", "expires_at", "expired"]
         if parsed_args.formatter != "table":
-            # 80 columns have no room for them.
+            # A terminal of 80 columns is too narrow for these columns.
             fields += ("consumer_generation", "consumer_type", "project_id", "user_id")
         rows, page = [], {"next": ""}
         while page["next"] is not None:
@@ -229,7 +229,7 @@ class ListHolds(command.Lister):
 
 
 class ShowGroup(command.ShowOne):
-    """Show a group of consumers: its rule, its members, and whether the rule is kept.
+    """Show a group of consumers: its rule, its members, and whether they keep the rule.
 
     Needs a service that has ``[insight]/enabled``.
     """

@@ -94,8 +94,8 @@ class ShowPlacementHistory(command.ShowOne):
     def _ask_of_server(self, server: str, query: dict[str, Any]) -> Any:
         """Return the newest writes of a server and of its migrations together.
 
-        Each consumer has pages of its own. The writes of one moment stay together, so that the next page
-        continues before that moment, which is its marker.
+        Each consumer has its own pages. The writes of one moment stay together: that moment is the marker,
+        and the next page continues before it.
         """
         if "consumer" in query:
             raise exceptions.CommandError("--server does not go with --consumer.")
@@ -113,7 +113,7 @@ class ShowPlacementHistory(command.ShowOne):
         return {"writes": shown, "next": None}
 
     def _walk(self, query: dict[str, Any]) -> Iterator[Any]:
-        """Yield the writes of a consumer, newest first; a page is asked for once it is needed."""
+        """Yield the writes of a consumer, newest first; each page is read when it is needed."""
         while True:
             page = self._ask(query)
             yield from page["writes"]
@@ -123,7 +123,7 @@ class ShowPlacementHistory(command.ShowOne):
 
 
 def _moment_of(write: Mapping[str, Any]) -> str:
-    """Return the time of a write, which sorts as text: all have the same form."""
+    """Return the time of a write, which sorts as text because all times have the same form."""
     return str(write["at"])
 
 

@@ -1,4 +1,4 @@
-"""The requests of the commands, by the client of osc-placement, at a version that has searches."""
+"""The requests that the commands send through osc-placement's client, at a version that has searches."""
 
 import argparse
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ TOO_OLD = 10
 
 
 def add_avoid_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--avoid``: other traits than those of the service, an empty one for none."""
+    """Add ``--avoid``, which replaces the service's avoided traits; an empty value avoids nothing."""
     parser.add_argument(
         "--avoid",
         metavar="<trait>",
@@ -31,16 +31,16 @@ def add_avoid_option(parser: argparse.ArgumentParser) -> None:
 
 
 def show_avoided(shown: dict[str, Any], trees: int, avoid: Sequence[str] | None) -> None:
-    """Add how many trees took nothing new.
+    """Add how many trees were avoided.
 
-    :param avoid: the traits that were named: that none of them avoids anything is told too.
+    :param avoid: the traits that the user named; the output also reports that they avoid nothing.
     """
     if trees or avoid:
         shown["avoided"] = text.WordedColumn(trees, text.word_avoided)
 
 
 def show_part_in_avoided(shown: dict[str, Any], trees: int, part: int) -> None:
-    """Add how much of an answer is in trees that take nothing new elsewhere, if there are any."""
+    """Add how much of an answer is in trees that other requests avoid, if there are any."""
     if trees:
         shown |= {"avoided": trees, "of these in avoided": part}
 
@@ -76,7 +76,7 @@ def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
 def provider_uuid(app: Any, given: str) -> str:
     """Return the uuid of the one provider with this uuid or name.
 
-    :raises CommandError: the name is empty, or none or several have it
+    :raises CommandError: the name is empty, unknown, or the name of several providers
     """
     if not given.strip():
         raise exceptions.CommandError("An empty name or uuid selects no resource provider.")

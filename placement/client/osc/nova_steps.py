@@ -1,4 +1,4 @@
-"""The steps of plans as commands of ``openstack server``, and what asks Nova for them."""
+"""The steps of plans as commands of ``openstack server``, and the mover that asks Nova for them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,18 +24,18 @@ def placement_adapter(app: Any) -> adapter.Adapter:
 
 
 def nova_of(app: Any) -> Nova:
-    """Return the Nova of the cloud and region that a command is told."""
+    """Return the Nova of the cloud and region for which the command was called."""
     return Nova(app.client_manager.sdk_connection.compute)
 
 
 def nova_mover(app: Any, step_s: float = STEP_S) -> NovaMover:
-    """Return what moves servers."""
+    """Return the mover of servers."""
     return NovaMover(nova_of(app), placement_adapter(app), step_s)
 
 
 @contextmanager
 def failures_as_command_errors() -> Iterator[None]:
-    """Let failures end a command with their words."""
+    """Turn the failures of the client into command errors with the same text."""
     try:
         yield
     except PlaceHidden as error:
@@ -45,7 +45,7 @@ def failures_as_command_errors() -> Iterator[None]:
 
 
 def word_commands(mover: NovaMover, step: Step) -> str:
-    """Return what lets Nova carry out a step, and waits until it has: the next may need that."""
+    """Return the shell commands that let Nova carry out a step, and that wait for its end."""
     server, way = consumer_of(step), mover.find_way(step)
     if way is MoveKind.DELETE:
         return _join(["openstack", "server", "delete", "--wait", server])
@@ -54,7 +54,7 @@ def word_commands(mover: NovaMover, step: Step) -> str:
         confirm = _join(["openstack", "server", "migration", "confirm", server])
         return f"{_migrate(host, server, '--wait')} && {confirm} && {_wait_while('VERIFY_RESIZE', server)}"
     if mover.is_paused(step):
-        # The command would wait until it is active.
+        # Without this option the command would wait until the server is active.
         return f"{_migrate(host, server, '--live-migration')} && {_wait_while('MIGRATING', server)}"
     live = _migrate(host, server, "--live-migration", "--wait")
     if way is MoveKind.LIVE:
@@ -67,12 +67,12 @@ def word_commands(mover: NovaMover, step: Step) -> str:
 
 def _migrate(host: str, server: str, *options: str) -> str:
     words = ["openstack", "--os-compute-api-version", VERSION, "server", "migrate"]
-    # One word with its option: a name may begin with a dash.
+    # The option and its value are one word, since a name can begin with a dash.
     return _join([*words, *options, f"--host={host}", server])
 
 
 def _wait_while(status: str, server: str) -> str:
-    """Return what waits in a shell: no command of ``openstack`` does."""
+    """Return a shell loop that waits, since ``openstack`` does not have a command for that."""
     show = _join(["openstack", "server", "show", "-f", "value", "-c", "status", server])
     return f'while [ "$({show})" = {status} ]; do sleep 1; done'
 

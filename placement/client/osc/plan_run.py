@@ -31,9 +31,9 @@ ALL_OR_NOTHING = (
 class RunPlan(command.Command):
     """Let Nova move servers until a goal holds: the fewest steps, in an order that works.
 
-    On a refusal it plans again from there. Ctrl-C, SIGTERM and SIGHUP begin no more steps and end when those
-    under way are done; a second Ctrl-C does not wait for them. Run again, it goes on. Needs a service that
-    has ``[insight]/enabled``, and an administrator of Nova.
+    After a refusal the command plans again. After Ctrl-C, SIGTERM or SIGHUP it begins no more steps and ends
+    when the steps under way are done; a second Ctrl-C does not wait for them. A new run continues the work.
+    Needs a service that has ``[insight]/enabled``, and an administrator of Nova.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -61,7 +61,7 @@ class RunPlan(command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Plan, move, and say what is done."""
+        """Plan, move, and report the steps done."""
         body = plans.make_body(self.app, parsed_args)
         wanted = body["goal"], body.get("may"), body.get("cost")
         client = PlansClient(nova_steps.placement_adapter(self.app))
@@ -98,7 +98,7 @@ class RunPlan(command.Command):
 
 @contextmanager
 def _refusals_completed(hosts: Sequence[str], around: PlanAround) -> Iterator[None]:
-    """Say in a refusal what was left out, and that hosts are emptied as a whole, or not at all."""
+    """Add to a refusal what was left out, and that a host is emptied completely or not at all."""
     try:
         yield
     except exceptions.CommandError as refused:
@@ -112,13 +112,13 @@ def _refusals_completed(hosts: Sequence[str], around: PlanAround) -> Iterator[No
 
 @contextmanager
 def _stopped_by_signal(run: PlanRun) -> Iterator[None]:
-    """Stop the run at Ctrl-C, or when it is told to end, instead of ending in the middle of a step.
+    """Stop the run after a signal such as Ctrl-C, instead of ending in the middle of a step.
 
-    Nothing is printed by the handlers: they may have come in the middle of a line.
+    The handlers do not print: a signal can arrive in the middle of a line.
     """
 
     def stop_once(*_: object) -> None:
-        # The end of a terminal tells its processes more than once.
+        # A terminal that closes can signal its processes more than once.
         if not run.is_stopping:
             run.stop()
 
@@ -139,7 +139,7 @@ def _stopped_by_signal(run: PlanRun) -> Iterator[None]:
 
 
 class _Printer(Watcher):
-    """Prints a line for what stays and for each step that ends; on a terminal with a bar below."""
+    """A watcher that prints each consumer that stays and each step that ends, with a progress bar."""
 
     def __init__(self, bar: Bar, mover: NovaMover) -> None:
         self._bar, self._mover, self._told = bar, mover, set[str]()
@@ -185,7 +185,7 @@ class _Printer(Watcher):
         )
 
     def _print(self, line: str) -> None:
-        # A terminal that is gone must not end a run before its steps.
+        # A closed terminal must not end a run before its steps.
         with suppress(OSError):
             self._bar.print(line)
 
@@ -205,7 +205,7 @@ def _word_step(mover: NovaMover, step: Step) -> str:
 
 
 def _word_stop(stopped: RunStopped) -> list[str]:
-    """Return what is done and left. What was refused is printed already, each with its reason."""
+    """Return the text on what is done and left. The refusals and their reasons are printed already."""
     refused = dict.fromkeys(each.consumer_uuid for each in stopped.refusals)
     lines = [
         f"{stopped.summary}: {stopped.error}",

@@ -23,7 +23,7 @@ MOST_COST = 1_000_000
 
 
 class CreatePlan(command.Lister):
-    """Say what must move or go so that a goal holds: the fewest steps, in an order that works.
+    """List what must move or be removed so that a goal holds: the fewest steps, in an order that works.
 
     Nothing is moved. Needs a service that has ``[insight]/enabled``.
     """
@@ -62,14 +62,14 @@ class CreatePlan(command.Lister):
         return done
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print no table of no steps to people: there is a sentence."""
+        """Skip the empty table of a plan without steps for people: a sentence says it."""
         if not data and parsed_args.formatter in ("table", "value"):
             return 0
         done: int = super().produce_output(parsed_args, column_names, data)
         return done
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
-        """Ask, and list the steps; what is known of the whole plan goes to stderr."""
+        """Ask, and list the steps; remarks on the whole plan are printed to stderr."""
         if parsed_args.commands or parsed_args.nova:
             return self._ask_nova_too(parsed_args)
         try:
@@ -81,7 +81,7 @@ class CreatePlan(command.Lister):
         return _list_steps(told["steps"], names, parsed_args.formatter)
 
     def _ask_nova_too(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
-        """Plan around what Nova cannot move, and say what that is."""
+        """Plan around the consumers that Nova cannot move, and name them."""
         if parsed_args.hold is not None:
             raise exceptions.CommandError("--hold does not go with --nova: Nova claims by itself.")
         body = make_body(self.app, parsed_args)
@@ -123,7 +123,7 @@ def _list_steps(
 
 
 def add_goal_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is to hold."""
+    """Add the options that describe the goal."""
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument(
         "--place",
@@ -172,7 +172,7 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_permission_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what may move and go, and what that costs."""
+    """Add the options that describe what can move or be removed, and at what cost."""
     for option, words in (
         ("--move-type", "Consumers of this type may move. Default: of all but MIGRATION."),
         ("--remove-type", "Consumers of this type may be removed. Default: none."),
@@ -242,14 +242,14 @@ def _make_goal(app: Any, parsed_args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those that were given."""
+    """Return the options that were given."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def word_plan(told: Mapping[str, Any]) -> str:
-    """Return in a few sentences what is known of a plan.
+    """Return a few sentences on what is known of a plan.
 
-    :param told: as the service answers, and ``avoid``: the traits that were named.
+    :param told: the answer of the service, with ``avoid``: the traits that were named.
     """
     avoided = told.get("avoided", 0)
     about_avoided = [text.say_avoided(avoided)] if avoided or told.get("avoid") else []
@@ -275,14 +275,14 @@ def word_stays(stays: Mapping[str, str]) -> list[str]:
 
 
 def print_knowledge(plan: MadePlan, around: PlanAround) -> None:
-    """Print on stderr what stays, and what is known of the whole plan."""
+    """Print to stderr the consumers that stay, and what is known of the whole plan."""
     for line in (*word_stays(around.stays), word_plan(vars(plan))):
         print(line, file=sys.stderr)
 
 
 @contextmanager
 def refusals_explained(around: PlanAround) -> Iterator[None]:
-    """Let a refusal of the service end a command with what was in the way."""
+    """Turn a refusal of the service into a command error that names the obstacles."""
     try:
         yield
     except NoPlanFound as none:
@@ -292,7 +292,7 @@ def refusals_explained(around: PlanAround) -> Iterator[None]:
 
 
 def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
-    """Yield the words of a refusal, and what was in the way."""
+    """Yield the text of a refusal and its obstacles."""
     yield str(refused.message)
     response = getattr(refused.__cause__, "response", None)
     error = {} if response is None else response.json()["errors"][0]
@@ -300,7 +300,7 @@ def _explain_refusal(refused: exceptions.ClientException) -> Iterator[str]:
 
 
 def _word_obstacles(error: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the document of a refusal names."""
+    """Yield the obstacles that the document of a refusal names."""
     if error.get("groups"):
         yield f"In the way were the rules of: {escape_unprintable(', '.join(error['groups']))}"
     if error.get("avoided"):

@@ -19,7 +19,7 @@ NAME_WIDTH = 28
 
 
 class ShowResourceProviderTree(command.Lister):
-    """Draw the whole tree of a resource provider, with how full it is.
+    """Draw the whole tree of a resource provider, with the use of each inventory.
 
     Needs a service that has ``[insight]/enabled``.
     """
@@ -42,13 +42,13 @@ class ShowResourceProviderTree(command.Lister):
         names = ("provider", "uuid", "resource class", "used", "capacity", "full")
         rows = [row for tree in told["trees"] for row in _make_rows(tree["providers"])]
         if parsed_args.formatter == "table":
-            # 80 columns have no room for the uuids.
+            # A terminal of 80 columns is too narrow for the uuids.
             return names[:1] + names[2:], [row[:1] + row[2:] for row in rows]
         return names, rows
 
 
 def _make_rows(providers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    """Yield a row for each class of each provider, one for a provider without inventory."""
+    """Yield a row for each class of each provider, and one row for a provider without inventory."""
     drawn = _draw_tree(providers)
     for provider in providers:
         name = text.WordedColumn(provider["name"], partial(_give_line, drawn[provider["uuid"]]))
@@ -67,7 +67,7 @@ def _give_line(drawn: str, _name: str) -> str:
 
 
 def _draw_tree(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return each provider's name behind the lines that lead to it; parents come first."""
+    """Return each provider's name after the drawn lines that lead to it, parents first."""
     children: dict[str | None, list[Mapping[str, Any]]] = {}
     for provider in providers:
         children.setdefault(provider["parent"], []).append(provider)
@@ -86,15 +86,15 @@ def _draw_tree(providers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def are_counted_whole(told: dict[str, Any]) -> bool:
-    """Say whether both counts of a what-if are whole, so that they can be compared."""
+    """Return whether both counts of a what-if are complete, so that they can be compared."""
     return all(told[side]["capacity"]["complete"] for side in ("before", "after"))
 
 
 class CheckResourceProviderDrain(command.ShowOne):
-    """List the consumers without another place if a provider's tree were emptied and closed.
+    """List the consumers that would fit nowhere if a provider's tree were emptied and closed.
 
-    Nothing is moved. With the options of ``allocation candidate list``, also how often such a
-    request fits before and after. Needs a service that has ``[insight]/enabled``.
+    Nothing is moved. With the options of ``allocation candidate list``, also count how often such a request
+    fits before and after. Needs a service that has ``[insight]/enabled``.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -12,8 +12,9 @@ from placement.client.osc import candidates, insight, text
 class ShowPlacementSurvival(command.ShowOne):
     """List the hosts that must not fail: some of their consumers would fit nowhere else.
 
-    Each host, or aggregate, is tried alone. Nothing is moved. Needs a service that has
-    ``[insight]/enabled``.
+    Each host or aggregate is tested alone.
+
+    Nothing is moved. Needs a service that has ``[insight]/enabled``.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

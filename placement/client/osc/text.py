@@ -18,19 +18,19 @@ RED, YELLOW, GREEN, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[0m"
 
 
 class WordedColumn(FormattableColumn):
-    """A value with the function that words it for people."""
+    """A value with a function that returns its text for people."""
 
     def __init__(self, value: Any, words: Callable[[Any], str]) -> None:
         super().__init__(value)
         self._words = words
 
     def human_readable(self) -> str:
-        """Return the words."""
+        """Return the text for people."""
         return self._words(self._value)
 
 
 class PrintableColumn(FormattableColumn):
-    """A name: as it is for programs, without what steers a terminal for people."""
+    """A name, unchanged for programs, without terminal control characters for people."""
 
     def human_readable(self) -> str:
         """Return the name on one line."""
@@ -38,7 +38,7 @@ class PrintableColumn(FormattableColumn):
 
 
 class CountColumn(FormattableColumn):
-    """A count that may be a lower bound: the number for programs, with the bound named for people."""
+    """A count that can be a lower bound: a number for programs, a text that says so for people."""
 
     def human_readable(self) -> str:
         """Return the count in words."""
@@ -57,12 +57,12 @@ def _wrap(lines: Iterable[str]) -> str:
 
 
 def word_count(told: Mapping[str, Any]) -> str:
-    """Return a number of candidates."""
+    """Return a number of candidates in words."""
     return f"{told['count']}{'' if told['complete'] else ' or more'}"
 
 
 def word_steps(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the funnel, each step with the closest providers that it removed."""
+    """Return the text of the funnel: each step with the closest providers that it removed."""
     lines = []
     for step in told:
         group = "" if step["group"] in (None, "") else f" of group {step['group']}"
@@ -85,12 +85,12 @@ def _word_example(example: Mapping[str, Any]) -> str:
 
 
 def word_stopped(told: Mapping[str, Any] | None) -> str:
-    """Return what ended the search."""
+    """Return in words what ended the search."""
     return "" if told is None else _wrap([f"{told['why']}: {told['meaning']}"])
 
 
 def word_relaxations(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the candidates after dropping demands, if there are any."""
+    """Return in words how many candidates dropping a demand would give, if there are any."""
     lines = []
     for each in told:
         if each["candidates"]["count"]:
@@ -101,7 +101,7 @@ def word_relaxations(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def word_largest(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the largest amounts that would fit."""
+    """Return the text of the largest amounts that would fit."""
     lines = []
     for each in told:
         group = f" of group {each['group']}" if each["group"] else ""
@@ -111,12 +111,12 @@ def word_largest(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def word_about(told: Mapping[str, Any]) -> str:
-    """Return the verdict about one provider."""
+    """Return the text of the verdict about one provider."""
     return _wrap([told["verdict"]])
 
 
 def word_explanations(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return of each of several queries how many candidates it has, or what stays in its way."""
+    """Return for each query how many candidates it has, or what prevents any."""
     parts = []
     for number, each in enumerate(told):
         lines = [f"{number}: {word_count(each['candidates'])} candidates"]
@@ -130,7 +130,7 @@ def word_explanations(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def word_capacities(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return of each of several queries how often it fits after those before it, and what stops the next."""
+    """Return for each query how often it fits after the queries before it, and what stops the next."""
     parts = []
     for number, each in enumerate(told):
         limits = [f"{name} in {trees} trees" for name, trees in each["limits"].items()]
@@ -139,22 +139,22 @@ def word_capacities(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def word_places(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return places with their numbers."""
+    """Return places with their numbers as text."""
     return _wrap(f"{each['name'] or each['uuid']}: {each['count']}" for each in told)
 
 
 def word_amounts(told: Mapping[str, Any]) -> str:
-    """Return numbers by name."""
+    """Return amounts with their names as text."""
     return _wrap(f"{name}: {amount}" for name, amount in told.items())
 
 
 def word_avoided(trees: int) -> str:
-    """Return how many trees took nothing new, and why."""
+    """Return in words how many trees were avoided, and why."""
     return _wrap([say_avoided(trees)])
 
 
 def say_avoided(trees: int) -> str:
-    """Return the same as a sentence on one line."""
+    """Return the words of :func:`word_avoided` as a sentence on one line."""
     if not trees:
         return "No tree has one of the traits of `avoid`."
     which, has = ("1 tree", "it has") if trees == 1 else (f"{trees} trees", "they have")
@@ -172,7 +172,7 @@ def _of_project(project: str | None) -> str:
 
 
 def word_consumers(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return consumers with what they hold."""
+    """Return the text that lists consumers with what they hold."""
     lines = []
     for each in told:
         held: dict[str, int] = {}
@@ -187,7 +187,7 @@ def word_consumers(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def word_members(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the members of a group with the domains that they are in."""
+    """Return the text that lists the members of a group with their domains."""
     return "\n".join(
         f"{each['consumer_uuid']} in\n    "
         + "\n    ".join(map(escape_unprintable, each["domains"]))
@@ -196,7 +196,7 @@ def word_members(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def word_losses(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return the places that must not fail, each with the consumers that would be homeless, and why."""
+    """Return the list of the places that must not fail, the consumers without another place, and why."""
     lines = []
     for each in told:
         name = each["name"] or each["uuid"]
@@ -209,7 +209,7 @@ def word_losses(told: Iterable[Mapping[str, Any]]) -> str:
 
 
 def draw_bar(share: float) -> str:
-    """Return how full something is, in colour on a terminal."""
+    """Return a bar that shows how full an inventory is, in colour on a terminal."""
     filled = min(round(share * BAR), BAR)
     drawn = "█" * filled + "░" * (BAR - filled)
     if not sys.stdout.isatty():
@@ -219,7 +219,7 @@ def draw_bar(share: float) -> str:
 
 
 def word_writes(told: Iterable[Mapping[str, Any]]) -> str:
-    """Return who wrote what, and what was there before and after."""
+    """Return in words who wrote what, and the state before and after."""
     lines = []
     for each in told:
         moment = each["at"][:19].replace("T", " ")
@@ -265,7 +265,7 @@ def _word_amounts_held(side: Mapping[str, Any] | None) -> str:
 
 def _word_part(value: Any) -> str:
     if isinstance(value, Mapping):
-        # Inventories, in short: the rest is in the JSON.
+        # Inventories are shown in short; the JSON output has the rest.
         value = [f"{name}={record['total']}" for name, record in value.items()]
     if isinstance(value, list):
         return ", ".join(value) or "none"

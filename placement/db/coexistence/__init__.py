@@ -1,8 +1,9 @@
-"""Another service writes to the same database (specification 06 section 13.1).
+"""A coexistence, in which another service writes to the same database (specification 06 section 13.1).
 
-While a fleet of the OpenStack service is replaced, both services write, and the table ``coexistence`` has a
-row that says since when. The other service knows neither our usage counters nor our log of changes. So,
-meanwhile, usage is the sum of the ledger, and searches compare checksums of all that it could have changed.
+While a fleet of the OpenStack service is replaced, both services write, and a row in the table
+``coexistence`` records the begin. The other service knows neither our usage counters nor our log of changes.
+So meanwhile the usage is the sum of the ledger, and searches compare checksums of everything that the other
+service could have changed.
 
 ============ =============================================================================================
 module       what it answers
@@ -14,9 +15,9 @@ module       what it answers
 ``watch``    Says once a minute what others write, and ends a coexistence in which they are quiet.
 ============ =============================================================================================
 
-Imports point from ``watch`` down to ``state``. All of it stands in ``db``: statements on other tables are
-made with terms of ``state``, so it cannot stand above them, and its transactions need nothing of the domain.
-Outside it three modules of ``db`` carry the consequences: ``counters`` says which number is the usage and
-whether it is right, so that the statements of the ledger ask nothing else; ``cloud_rows`` tells a search that
-there is no log; ``tree_rows`` puts signs into the tags of trees.
+Imports point from ``watch`` down to ``state``. The package is a part of ``db``: statements on other tables
+use terms of ``state``, so it cannot be above them, and its transactions do not need the domain. Outside it
+three modules of ``db`` carry the consequences: ``counters`` says which number is the usage and whether it is
+right, so that the statements of the ledger ask nothing else; ``cloud_rows`` tells a search that there is no
+log; ``tree_rows`` puts signs into the tags of trees.
 """

@@ -36,9 +36,9 @@ def recount_doubted(
 ) -> dict[_Key, InventoryRow]:
     """Return the inventories of locked providers, counted from the ledger where a counter may be wrong.
 
-    Providers that another service has written after the coexistence are marked as ours again.
+    Providers that another service wrote after the coexistence are marked as ours again.
 
-    :param written: by how much this transaction has changed the ledger already.
+    :param written: the amounts by which this transaction has already changed the ledger.
     """
     doubted = {provider.id: provider for provider in providers if not provider.counted}
     if not doubted:
@@ -49,8 +49,8 @@ def recount_doubted(
         for key, row in inventories.items()
         if key[0] in doubted
     }
-    # During a coexistence they stay as they are: corrected and marked as ours, they would change the sums by
-    # which the watch knows that others have written, and it would never find them quiet.
+    # During a coexistence the counters stay wrong. Correcting them would change the sums by which the watch
+    # notices foreign writes, and the watch would never find the other service quiet.
     if not is_under_way(tx):
         counters.correct(tx, {row.id: row.used for row in right.values()})
         mark_ours(tx, doubted)
@@ -60,7 +60,7 @@ def recount_doubted(
 
 
 def adopt_foreign(db: Database) -> None:
-    """Count again what another service wrote after the coexistence; say in the log what it was."""
+    """Count again the providers that another service wrote after the coexistence, and log them."""
     for _ in range(MOST_TURNS):
         names = db.write(partial(adopt_some, most=BATCH))
         for name in names:
@@ -70,7 +70,7 @@ def adopt_foreign(db: Database) -> None:
 
 
 def log_foreign_write(name: str) -> None:
-    """Say in the log that another service wrote a provider, which was counted again."""
+    """Log that another service wrote a provider, and that the provider was counted again."""
     LOG.error(
         "Another service wrote resource provider %s although the coexistence has ended; its usage was"
         " counted again. Stop that service, or run placement-manage db release",
@@ -79,7 +79,7 @@ def log_foreign_write(name: str) -> None:
 
 
 def adopt_some(tx: Transaction, most: int) -> list[str]:
-    """Count again what another service wrote, mark it as ours, and return the names of these providers."""
+    """Count providers again that another service wrote, mark them as ours, and return their names."""
     rows = tx.rows(
         select(_providers.c.id, func.coalesce(_providers.c.name, _providers.c.uuid))
         .where(IS_FOREIGN)
@@ -87,7 +87,7 @@ def adopt_some(tx: Transaction, most: int) -> list[str]:
         .limit(most)
     )
     names = {row[0]: row[1] for row in rows}
-    # A write that stepped one of them meanwhile has done this already; doing it again changes nothing.
+    # A write that stepped a provider meanwhile has already done this; a repetition is harmless.
     ids = [provider.id for provider in provider_rows.lock(tx, (), names).values()]
     adopt(tx, ids)
     writes.finish(tx, Change())
@@ -112,26 +112,26 @@ def mark_ours(tx: Transaction, provider_ids: Collection[int]) -> None:
         update(_providers)
         .where(is_one_of(_providers.c.id, sorted(provider_ids)))
         .ordered_values(
-            # Older services could store no generation, which is 0: it stays no foreign one.
+            # Older services could store a generation of NULL, which reads as 0, so it must not look foreign.
             (_providers.c.generation, func.coalesce(_providers.c.generation, 0)),
             (_providers.c.own_generation, func.coalesce(_providers.c.generation, 0)),
-            # The other service moves no revision: without this no search would read again what it wrote.
+            # The other service does not move revisions: without this move no search would read its writes.
             *digests.revise().items(),
             (_providers.c.updated_at, _providers.c.updated_at),
         )
     )
-    # The log will name no provider: the other service may have moved some out of another tree, which only the
-    # old rows would show.
+    # The log cannot name the providers: the other service may have moved some out of another tree, which only
+    # the old rows would show.
     tx.is_unnamed = True
 
 
 def is_quiet(access: Access) -> bool:
-    """Return whether no provider was written by another service, and every counter is that of the ledger.
+    """Return whether the other service wrote no provider and every counter equals the ledger.
 
-    And whether that was so for long: a scrub corrects counters, and lets the time begin anew.
+    Both must have been true for long: a scrub that corrects a counter restarts the time.
     """
     foreign_one = exists(select(literal(1)).select_from(_providers).where(IS_FOREIGN))
-    # A deletion of allocations by the other service steps no generation of a provider.
+    # A deletion of allocations by the other service does not step the generation of a provider.
     wrong = exists(
         select(literal(1))
         .select_from(_inventories)

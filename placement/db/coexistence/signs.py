@@ -1,7 +1,7 @@
-"""Checksums by which a write of any service shows, also one that is in no log and stepped no generation.
+"""Checksums that show a write of any service, even if no log has it and no generation was stepped.
 
-They are sums over blocks of ids: what differs is read again, block by block. To read them costs 35 ms of the
-database with 200,000 consumers, and 180 after a claim.
+The checksums are sums over blocks of ids: a block with a different sum is read again. Reading them takes the
+database 35 ms with 200,000 consumers, and 180 ms after a claim.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,33 +32,33 @@ _members = models.resource_provider_aggregates.c
 _MARK = {
     "sqlite": "CAST(julianday({1}) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM {1}) * 1000000 AS bigint)",
-    # Times have whole seconds there.
+    # These databases store times in whole seconds.
     "mysql": "(timestampdiff(SECOND, '1970-01-01', {1}) + crc32({0}))",
 }
 
 
 def _mark(table: FromClause) -> ColumnElement[int]:
-    """A checksum of a row's name and of the time of its last change: it differs after a change of name.
+    """Return a checksum of a row's name and of the time of its last change.
 
-    0 where there is no time, or, on MySQL and MariaDB, no name.
+    The checksum is 0 without a time, or, on MySQL and MariaDB, without a name.
     """
     moment = func.coalesce(table.c.updated_at, table.c.created_at)
     return func.coalesce(dialects.DialectText(_MARK, table.c.name, moment, type_=BigInteger()), 0)
 
 
-# Larger than any id, and added for each row: so sums of different numbers of rows differ.
+# The constant is larger than any id and added for each row, so that sums of different numbers of rows differ.
 _MANY = 2**33
 _MIXED, _BELOW, _STRIDE = 9007199254740881, 999999999989, 1000003
 
 
 def _mix(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement[int]:
-    """A number that is linear in neither argument: sums of ids alone are equal for {1, 4} and {2, 3}."""
+    """Return a number that is linear in neither argument: plain sums of {1, 4} and {2, 3} would be equal."""
     key = cast(number, BigInteger) * _STRIDE + other + _STRIDE
     return literal(_MIXED, BigInteger) % key % _BELOW
 
 
 def _set_sign(number: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
-    """A checksum of a provider's rows."""
+    """Return a checksum of a provider's associated rows."""
     rows = select(cast(_sum(number + literal(_MANY, BigInteger)), BigInteger))
     return rows.where(of_provider == _providers.c.id).correlate(_providers).scalar_subquery()
 
@@ -70,7 +70,7 @@ def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
 SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
     case((UNDER_WAY, sign), else_=0)
     for sign in (
-        # Ids of allocations only grow, so their sums differ for different sets; aggregates come and go.
+        # Ids of allocations only grow, so their sums differ for different sets; ids of aggregates can repeat.
         _set_sign(_allocations.c.id, _allocations.c.resource_provider_id),
         _set_sign(
             _mix(_members.aggregate_id, _members.resource_provider_id),
@@ -89,10 +89,11 @@ Rows = Mapping[int, Sequence[Any]]
 
 
 class ForeignChangeChecksums(NamedTuple):
-    """Numbers of which at least one differs after any write by any service that a search can see.
+    """Checksums; a write by any service that a search can see changes at least one of them.
 
-    ``classes`` and ``consumers``: of all of them. ``shape``: which providers there are, and their places in
-    trees. ``contents``, ``allocations`` and ``memberships``: all else about providers.
+    ``classes`` and ``consumers`` cover all rows of these tables. ``shape`` covers the set of providers and
+    their places in trees. ``contents``, ``allocations`` and ``memberships`` cover everything else about
+    providers.
     """
 
     classes: Sequence[Any]
@@ -103,8 +104,8 @@ class ForeignChangeChecksums(NamedTuple):
     memberships: Rows
 
     def changed_since(self, before: "ForeignChangeChecksums") -> list[range] | None:
-        """Return the ids among which providers have changed; None if more has changed than contents."""
-        # A change of a provider's descendants, or of the name of a class, shows in rows that were not
+        """Return ids that include all changed providers; None if more than contents has changed."""
+        # A change of a provider's descendants or of the name of a class affects providers whose rows were not
         # written.
         if (self.classes, self.shape) != (before.classes, before.shape):
             return None
@@ -146,7 +147,7 @@ _PROVIDERS = _by_block(
     _sum(_providers.c.revision + func.coalesce(_providers.c.generation, 0)),
     _sum(_mark(_providers)),
 )
-# Ids of allocations only grow: of equal number and sum they are the same, and none is changed in place.
+# Ids of allocations only grow and no allocation is changed in place: equal numbers and sums mean equal sets.
 _ALLOCATIONS = _by_block(
     _allocations.c.resource_provider_id, func.count(), _sum(_allocations.c.id)
 )
@@ -158,17 +159,18 @@ _MEMBERSHIPS = _by_block(
 )
 
 
-# Ids of consumers only grow too, and so do their generations.
+# Ids of consumers only grow too, and so do their generations, so equal sums mean equal sets.
 _CONSUMERS_SIGN = CompiledStatement(
     select(func.count(), _sum(_consumers.c.id), _sum(_consumers.c.generation))
 )
 
 
 def read_signs(tx: Snapshot, before: ForeignChangeChecksums | None) -> ForeignChangeChecksums:
-    """Return the signs of now. Four statements, which read all classes, consumers, providers and memberships.
+    """Return the present checksums.
 
-    A fifth reads all allocations. No service changes them without a consumer: those of ``before`` are right
-    if the consumers are the same, and that is cheaper to know.
+    Four statements, which read all classes, consumers, providers and memberships. A fifth statement reads all
+    allocations, unless the consumers are unchanged. No service changes allocations without changing a
+    consumer, so the value in ``before`` is then still right.
     """
     classes, consumers = tx.rows(_CLASSES_SIGN)[0], tx.rows(_CONSUMERS_SIGN)[0]
     providers = _rows_by_block(tx, _PROVIDERS)

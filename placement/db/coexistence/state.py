@@ -1,13 +1,13 @@
 """Whether another service may write, since when, what it has written, and for how long it has been quiet.
 
-The table ``coexistence`` has a row with the id 1 while the other service may write. A second row tells for
-how long it has been quiet: its id is a checksum of all that service was seen to write, and its time, by the
-clock of the database, is when a worker first saw it (:func:`note_state`).
+The table ``coexistence`` has a row with the id 1 while the other service may write. A second row records how
+long the other service has been quiet: its id is a checksum of the writes seen from that service, and its
+time, by the clock of the database, is when a worker first saw them (:func:`note_state`).
 
 ``own_generation`` of a provider is its generation as this service left it; both step together. The old
 service does not know the column, so it has written each provider whose two generations differ. Some of its
-writes step no generation: it deletes a consumer, renames or moves a provider, or sets aggregates before 1.19.
-Searches find these by signs.
+writes do not step a generation: it deletes a consumer, renames or moves a provider, or sets aggregates before
+1.19. Searches find these writes by checksums.
 """
 
 import zlib
@@ -84,9 +84,9 @@ _QUIET_S: ColumnElement[int] = dialects.DialectText(
 class ForeignWrites(NamedTuple):
     """The foreign writes to this database.
 
-    ``since``: the begin of the coexistence, None without one. ``surplus``: by how much the counters exceed
-    the ledger, 0 without a coexistence; writes of this service leave it as it is. ``noted``: the noted state,
-    None if none is. ``quiet_s``: for how long it has been, less than nothing by a clock that was wrong.
+    ``since``: the begin of the coexistence, or None. ``surplus``: the amount by which the counters exceed the
+    ledger, 0 without a coexistence; writes of this service do not change it. ``noted``: the noted state, or
+    None. ``quiet_s``: the age of the noted state, negative after a wrong clock.
     """
 
     since: datetime | None
@@ -98,7 +98,7 @@ class ForeignWrites(NamedTuple):
 
     @property
     def state(self) -> int:
-        """A checksum that another write of another service changes: an id of the table."""
+        """A checksum that each further foreign write changes; it serves as an id in the table."""
         seen = f"{self.writes} {self.surplus}"
         return (zlib.crc32(seen.encode()) >> 1) + BEGUN + 1
 
@@ -107,7 +107,8 @@ def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.coalesce(func.sum(value), 0)
 
 
-# A deletion of allocations by the other service steps no generation, but leaves the counters where they were.
+# A deletion of allocations by the other service does not step a provider's generation, but leaves the
+# counters too high.
 _SURPLUS = select(_sum(models.inventories.c.used)).scalar_subquery() - (
     select(_sum(models.allocations.c.used)).scalar_subquery()
 )
@@ -122,7 +123,10 @@ def _of_state(value: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def read_foreign_writes(access: Access) -> ForeignWrites:
-    """Return the foreign writes. One statement, which reads all providers, and the ledger if it matters."""
+    """Return the foreign writes.
+
+    One statement, which reads all providers, and during a coexistence the ledger.
+    """
     ((began, *numbers, noted, quiet_s),) = access.rows(
         select(
             select(func.min(_coexistence.c.since)).where(~_is_state).scalar_subquery(),
@@ -144,7 +148,7 @@ def read_begin(access: Access) -> datetime | None:
 
 
 def describe(access: Access) -> str | None:
-    """Say for people that a coexistence is under way; return None if none is. One statement."""
+    """Return a sentence for people on a coexistence under way, otherwise None. One statement."""
     began = read_begin(access)
     if began is None:
         return None
@@ -155,17 +159,17 @@ def describe(access: Access) -> str | None:
 
 
 def note_state(tx: Transaction, state: int) -> None:
-    """Note that other services have written: from now on it is counted for how long they are quiet.
+    """Note that other services have written, and restart the time for which they are quiet.
 
-    Where another worker has noted the same already, its time stays. Writes of this service to a provider that
-    they have made do not count as theirs from now on: it has an own generation, which steps with the other.
+    If another worker has noted the same state already, its time stays. Providers made by other services get
+    an own generation here, so that later writes of this service do not count as foreign.
     """
     lasts = select(_coexistence.c.id).where(_coexistence.c.id == BEGUN)
     if tx.value(lasts.with_for_update()) is None:
-        # The coexistence has ended since this thread read it. A state that is noted now would count for the
-        # next one.
+        # The coexistence has ended since this thread read it. A state noted now would count for the next
+        # coexistence.
         return
-    # A time in the future is of a clock that was wrong: nobody would end the coexistence before it comes.
+    # A time in the future comes from a wrong clock, and nothing could end the coexistence before that time.
     is_past = or_(_coexistence.c.id != state, _QUIET_S < 0)
     tx.change(delete(_coexistence).where(_is_state, is_past))
     noted = exists(select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == state))
@@ -179,17 +183,20 @@ def note_state(tx: Transaction, state: int) -> None:
 
 
 def reserve_end(tx: Transaction, state: int, quiet_s: int) -> bool:
-    """Return whether the caller is the one that ends the coexistence: one is, whenever so long has passed.
+    """Return whether the caller is the one worker that ends the coexistence, after the given quiet time.
 
-    :param state: for how long it must be the newest that is noted.
+    :param state:
+
+    the state that must have been the newest noted one for that time.
     """
     due = update(_coexistence).where(_coexistence.c.id == state, quiet_s <= _QUIET_S)
-    # The new time keeps the other workers from it; if this one dies on the way, another begins after as long.
+    # The new time keeps other workers from ending too; if this one dies on the way, another tries after the
+    # same time.
     return tx.change(due.values(since=_NOW)) == 1
 
 
 def forget_quiet(tx: Transaction) -> None:
-    """Let the time begin anew for which other services have been quiet. One statement."""
+    """Restart the time for which other services have been quiet. One statement."""
     tx.change(_FORGET_QUIET)
 
 
@@ -197,7 +204,7 @@ _FORGET_QUIET = CompiledStatement(delete(_coexistence).where(_is_state))
 
 
 def note_generations(db: Database, tell_progress: Callable[[str, int, int], object]) -> None:
-    """Remember from where foreign writes are counted, as far as an earlier run has not; many transactions."""
+    """Store own generations, from which foreign writes are counted, where missing; many transactions."""
     unknown = select(func.count()).where(_providers.c.own_generation.is_(None))
     total, done = int(db.read(lambda reader: reader.value(unknown)) or 0), 0
     for _ in range(MOST_TURNS):
@@ -205,12 +212,12 @@ def note_generations(db: Database, tell_progress: Callable[[str, int, int], obje
         if not noted:
             return
         done += noted
-        # Another service makes providers meanwhile.
+        # Another service can create providers meanwhile.
         tell_progress("resource providers noted", done, max(done, total))
 
 
 def note_some_generations(tx: Transaction, most: int) -> int:
-    """Note the generation of some providers that have no own one; return of how many."""
+    """Store the own generation of some providers without one; return the number of providers."""
     unknown = select(_providers.c.id).where(_providers.c.own_generation.is_(None))
     ids = tx.column(unknown.order_by(_providers.c.id).limit(most))
     tx.change_unshown(
@@ -225,7 +232,7 @@ def note_some_generations(tx: Transaction, most: int) -> int:
 
 
 def begin(tx: Transaction) -> None:
-    """Let the old service write too; a second call changes nothing."""
+    """Allow the old service to write too; a second call changes nothing."""
     if not tx.value(select(UNDER_WAY)):
         tx.insert(_coexistence, [{"id": BEGUN, "since": models.now()}])
 

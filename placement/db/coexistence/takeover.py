@@ -1,4 +1,4 @@
-"""Begin and end of a coexistence: at its end all that is derived is computed anew."""
+"""Begin and end of a coexistence: at the end all derived values are computed again."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
@@ -22,14 +22,15 @@ def _tell_nobody(what: str, done: int, total: int) -> None:
 
 
 def release(db: Database) -> None:
-    """Let processes of the old service write again, while this one runs."""
+    """Allow processes of the old service to write again while this service runs."""
     db.write(state.begin)
 
 
 def finish(db: Database, tell_progress: TellProgress = _tell_nobody) -> None:
-    """Compute everything derived anew while the service runs, and end the coexistence.
+    """Compute all derived values again while the service runs, and end the coexistence.
 
-    No process of the old service runs any more. Several short transactions; a second call does no harm.
+    Call this when no process of the old service runs any more. Several short transactions; a second call is
+    harmless.
     """
     for _ in count_anew(db, tell_progress):
         pass
@@ -39,16 +40,16 @@ def finish(db: Database, tell_progress: TellProgress = _tell_nobody) -> None:
 def end(tx: Transaction) -> bool:
     """End the coexistence: from now on services use the counters and the log, which are right.
 
-    :returns: whether this call has ended it.
+    :returns: whether this call has ended the coexistence.
     """
     lasted = state.remove_begin(tx)
-    # A worker that did not search meanwhile does not know what the other service has deleted.
+    # A worker that did not search meanwhile does not know which providers the other service has deleted.
     writes.finish(tx, Change(is_unnamed=True))
     return lasted
 
 
 def count_anew(db: Database, tell_progress: TellProgress = _tell_nobody) -> Iterator[None]:
-    """Compute everything derived anew, one short transaction for each turn."""
+    """Compute all derived values again, one short transaction per iteration."""
     for ids in walk_providers(db, tell_progress):
         db.write(partial(_adopt, ids=ids))
         yield
@@ -56,7 +57,7 @@ def count_anew(db: Database, tell_progress: TellProgress = _tell_nobody) -> Iter
 
 
 def walk_providers(db: Database, tell_progress: TellProgress) -> Iterator[Sequence[int]]:
-    """Yield the ids of all providers, batch by batch, to be counted before the next one is asked for."""
+    """Yield the ids of all providers in batches; the caller counts a batch before it asks for the next."""
     total = db.read(lambda access: int(access.value(select(func.count(_ids))) or 0))
     done = last = 0
     while ids := db.read(partial(_next_ids, after=last)):
@@ -67,7 +68,7 @@ def walk_providers(db: Database, tell_progress: TellProgress) -> Iterator[Sequen
 
 
 def count_owners(db: Database, tell_progress: TellProgress) -> Iterator[None]:
-    """Compute the sums of owners anew, one short transaction for each turn."""
+    """Compute the sums of owners again, one short transaction per iteration."""
     total, done = db.snapshot(invariants.wrong_owner_usages), 0
     for number in invariants.repairs(db, invariants.OWNER_USAGES):
         done += number
@@ -76,7 +77,7 @@ def count_owners(db: Database, tell_progress: TellProgress) -> Iterator[None]:
 
 
 def _next_ids(access: Access, after: int) -> list[int]:
-    # No OFFSET is used: providers are created and deleted between the transactions.
+    # OFFSET would skip rows: providers are created and deleted between the transactions.
     return access.column(select(_ids).where(_ids > after).order_by(_ids).limit(BATCH))
 
 

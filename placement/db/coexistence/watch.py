@@ -1,4 +1,4 @@
-"""The watch: what other services write is said in the log; where they are quiet, a coexistence ends."""
+"""The watch, which logs what other services write, and ends a coexistence when they are quiet."""
 
 import logging
 import threading
@@ -24,13 +24,13 @@ STEP_S = 0.25
 
 
 class ForeignWriteWatch:
-    """Says once a minute, in the log of this process, whether another service writes.
+    """A check, once a minute, whether another service writes, with a line in the log of this process.
 
-    It also ends a coexistence in which no other service writes any more. There is no background thread: the
-    requests of the one process that ends it do some of the work each, before they read the picture.
+    The watch also ends a coexistence in which no other service writes any more. There is no background
+    thread: in the process that ends it, each request does some of the work before it reads the picture.
 
-    :param db: whose providers are looked at.
-    :param finish_after_s: for how long no other service has written then; 0 for never.
+    :param db: the database that is watched.
+    :param finish_after_s: the quiet time after which the coexistence ends; 0 for never.
     """
 
     def __init__(self, db: Database, finish_after_s: int = 0) -> None:
@@ -43,9 +43,9 @@ class ForeignWriteWatch:
         self._told = False
 
     def look(self) -> None:
-        """Look if the last time is long enough ago; one statement then, and none otherwise.
+        """Read foreign writes if the last reading is old enough; one statement then, and none otherwise.
 
-        During a coexistence another transaction notes what has changed. After the time, some more end it.
+        During a coexistence another transaction notes the changes. After the quiet time, further ones end it.
         """
         now_s = time.monotonic()
         with self._lock:
@@ -64,7 +64,7 @@ class ForeignWriteWatch:
                 self._step.release()
 
     def _guard(self, work: Callable[[], None]) -> None:
-        """Run work that no request asked for, so that no request fails by it."""
+        """Run work that no request asked for; an error in it is logged and fails no request."""
         try:
             work()
         except (errors.PlacementError, exc.SQLAlchemyError) as error:
@@ -79,7 +79,7 @@ class ForeignWriteWatch:
                 )
 
     def _consider_end(self, found: ForeignWrites) -> None:
-        """Note that other services have written since any process looked; begin the end if they have not."""
+        """Note new writes of other services, or begin the end of the coexistence if there are none."""
         if found.noted != found.state or found.quiet_s < 0:
             self._db.write(partial(state.note_state, state=found.state))
         elif found.quiet_s >= self._finish_after_s and self._db.write(
@@ -88,7 +88,7 @@ class ForeignWriteWatch:
             self._counting = count_anew(self._db)
 
     def _count(self) -> None:
-        """Count on for a moment; when all is counted, end the coexistence if it is still quiet."""
+        """Continue counting for a moment; when all is counted, end the coexistence if it is still quiet."""
         end_s = time.monotonic() + STEP_S
         for _ in self._counting or ():
             if time.monotonic() >= end_s:
@@ -103,7 +103,8 @@ class ForeignWriteWatch:
 
 
 def _end_if_quiet(tx: Transaction) -> bool:
-    # Counting takes minutes, in which the other service may have written: then it ends another time.
+    # Counting takes minutes, in which the other service may have written; then a later attempt ends the
+    # coexistence.
     return is_quiet(tx) and takeover.end(tx)
 
 
@@ -116,9 +117,9 @@ def _advise_on(error: BaseException) -> str:
 
 
 def report(db: Database) -> ForeignWrites:
-    """Say in the log what other services have written, and count again what they should not have.
+    """Log what other services have written, and count again what they wrote after a coexistence.
 
-    :returns: what was found.
+    :returns: the foreign writes that were found.
     """
     found = db.read(state.read_foreign_writes)
     telemetry.FOREIGN_WRITES.set(found.writes)

@@ -1,7 +1,7 @@
 """The history of the schema: one linear Alembic chain (specification 06 section 7.2).
 
-Every step looks before it acts, because MySQL and MariaDB keep what an interrupted migration has
-done so far: running it again finishes it. The other databases keep the steps that have committed.
+Every step checks first whether it is done, because MySQL and MariaDB keep the work of an interrupted
+migration; a second run finishes it. The other databases keep the committed steps.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ class RevisionOvertaken(Exception):
 
 @contextmanager
 def afterwards(connection: Connection, statement: str) -> Iterator[None]:
-    """Run a statement at the end of the block. The end of a connection that was lost does the same."""
+    """Run a statement at the end of the block; a lost connection has the same effect."""
     try:
         yield
     finally:

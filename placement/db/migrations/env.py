@@ -1,10 +1,10 @@
-"""Alembic runs this for every upgrade and stamp; placement.db.schema gives it a connection."""
+"""The script that Alembic runs for every upgrade and stamp, on a connection of placement.db.schema."""
 
 from alembic import context
 
 from placement.db import models
 
-# The connection is inside the transaction of the caller, who commits it.
+# The connection is inside the transaction of the caller, which commits.
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=models.whole_metadata(),

@@ -1,4 +1,4 @@
-"""Steps of migrations that may be taken twice."""
+"""Steps of migrations that can be repeated without harm."""
 
 import random
 import threading
@@ -59,7 +59,7 @@ def table(metadata: sa.MetaData, name: str, *items: Any) -> sa.Table:
 
 
 def create_missing(metadata: sa.MetaData) -> None:
-    """Create the tables that are not there, and what indexes of them are not."""
+    """Create the missing tables and their missing indexes."""
     connection = op.get_bind()
     metadata.create_all(connection, checkfirst=True)
     for missing in metadata.sorted_tables:
@@ -75,7 +75,7 @@ def index_names(table_name: str) -> set[str | None]:
 
 
 def has_table(name: str) -> bool:
-    """Return whether the table is there."""
+    """Return whether the table exists."""
     return sa.inspect(op.get_bind()).has_table(name)
 
 
@@ -86,7 +86,7 @@ def has_column(table_name: str, column: str) -> bool:
 
 
 def add_column(table_name: str, column: sa.Column[Any]) -> None:
-    """Add the column unless it is there."""
+    """Add the column unless it exists."""
     if has_column(table_name, column.name):
         return
     # MariaDB shows the new column to older transactions as well; MySQL refuses them with 1412.
@@ -95,9 +95,9 @@ def add_column(table_name: str, column: sa.Column[Any]) -> None:
 
 
 def alter(statement: str, table_name: str) -> None:
-    """Change a table of MariaDB or MySQL, and report how many of its rows are rebuilt; an estimate.
+    """Change a table of MariaDB or MySQL, and report the estimated number of rebuilt rows.
 
-    MySQL does not show how far it is: then there is no report.
+    MySQL does not show its progress, so it has no report.
     """
     report, connection = _progress(), op.get_bind()
     rows = int(connection.scalar(_ROWS, {"name": table_name}) or 0)
@@ -125,12 +125,12 @@ def alter(statement: str, table_name: str) -> None:
 
 
 def update_in_batches(table_name: str, statement: str, key: str = "id") -> None:
-    """Run an UPDATE with a condition on ranges of a key, so that no writer waits for all rows.
+    """Run an UPDATE on ranges of a key, so that no writer waits for all rows.
 
-    Each range is a transaction of its own where changes of tables are: on MariaDB and MySQL.
+    On MariaDB and MySQL each range is its own transaction.
     """
     report, connection = _progress(), op.get_bind()
-    # Statements of the callers, all constant.
+    # The callers' statements are all constant.
     query = f"SELECT MIN({key}), MAX({key}) FROM {table_name}"  # noqa: S608
     bounds = connection.execute(sa.text(query)).one()
     if bounds[0] is None:
@@ -148,7 +148,7 @@ def _progress() -> Progress:
 
 
 def commit() -> None:
-    """Commit the step, and begin the transaction of the next one. A revision may begin again after any step.
+    """Commit the step, and begin the transaction of the next one. A revision can begin again after any step.
 
     :raises placement.db.migrations.RevisionOvertaken: another process has taken the remaining steps.
     """
@@ -156,7 +156,7 @@ def commit() -> None:
 
 
 def drop_index(name: str, table_name: str) -> None:
-    """Drop the index if it is there."""
+    """Drop the index if it exists."""
     if name in index_names(table_name):
         op.drop_index(name, table_name=table_name)
 
@@ -180,14 +180,14 @@ def is_mariadb() -> bool:
 def all_tables(connection: Connection) -> Iterator[None]:
     """Lock all tables of MariaDB or MySQL at a moment at which no transaction is open.
 
-    Otherwise a transaction of REPEATABLE READ that has read one table and finds another rebuilt since is
-    refused with error 1412, to which the OpenStack service answers 500 (specification 06 section 13.1). Other
-    databases need no such moment. A Galera cluster has none: it ends the transactions in the way.
+    Otherwise a REPEATABLE READ transaction that has read one table and then reads a rebuilt one fails with
+    error 1412, and the OpenStack service answers 500 (specification 06 section 13.1). Other databases do not
+    need this. A Galera cluster does not either: it ends the conflicting transactions.
     """
     if not is_mysql():
         yield
         return
-    # The unlock is registered before the lock: the lock may be there when _lock fails.
+    # The unlock is registered before the lock, since _lock can fail after it has locked.
     with afterwards(connection, "UNLOCK TABLES"):
         _lock(connection)
         yield
@@ -201,7 +201,7 @@ def _lock(connection: Connection) -> None:
         return
     quote = connection.dialect.identifier_preparer.quote
     names = ", ".join(f"{quote(name)} WRITE" for name in connection.scalars(_TABLES))
-    # MySQL has no NOWAIT, and a second is its shortest wait.
+    # MySQL does not have NOWAIT, and its shortest wait is a second.
     at_once = " NOWAIT" if is_mariadb() else ""
     give_up = time.monotonic() + TRIES_S
     try:
@@ -217,6 +217,6 @@ def _lock(connection: Connection) -> None:
                 time.sleep(random.uniform(0, 2 * PAUSE_S))  # noqa: S311
         connection.exec_driver_sql(f"LOCK TABLES {names}")
     except exc.DBAPIError as error:
-        # Without the right to LOCK TABLES the change is made nevertheless, perhaps with a few errors 1412.
+        # Without the right to LOCK TABLES the change proceeds, perhaps with a few errors 1412.
         if not (driver_errors.lacks_rights(error) or driver_errors.lacks_database(error)):
             raise

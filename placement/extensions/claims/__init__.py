@@ -1,1 +1,1 @@
-"""Claims decided here: gangs, groups and holds (specification 09)."""
+"""Claims for which the service chooses the places: gangs, groups and holds (specification 09)."""

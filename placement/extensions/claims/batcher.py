@@ -1,7 +1,7 @@
-"""Questions that arrive while others are being answered: those that waited are answered together.
+"""Batches of questions: questions that arrive while others are answered are answered together.
 
-One thread of a process has a turn at a time. What arrives meanwhile waits, and the first of those that waited
-leads: its turn is that of them all.
+One thread of a process answers at a time. Questions that arrive meanwhile wait, and the thread of the first
+one then answers them all.
 """
 
 import threading
@@ -27,10 +27,10 @@ that it does not need.
 
 @dataclass(slots=True, eq=False)
 class Participant(Generic[Q, A]):
-    """A question, and what became of it while it waited.
+    """A question, and its result while it waited.
 
-    ``led``: the questions that are answered in this turn, this one first; none if it did not wait, or was
-    not the first of those that waited. ``answer``: None if it is to be answered alone.
+    ``led``: the questions that this thread answers together, its own first; empty if it did not wait, or was
+    not the first that waited. ``answer``: None if the question must be answered alone.
     """
 
     question: Q
@@ -40,14 +40,14 @@ class Participant(Generic[Q, A]):
     woken: threading.Event = field(default_factory=threading.Event)
 
     def tell(self, answers: Sequence[A]) -> None:
-        """Answer all that are led, which continue at once."""
+        """Give their answers to all led questions, whose threads continue at once."""
         for each, answer in zip(self.led, answers, strict=True):
             each.answer = answer
             each.woken.set()
 
 
 class ClaimBatcher(Generic[Q, A]):
-    """Batches the questions of one kind that threads of a process ask at the same time."""
+    """A batcher of the questions of one kind that threads of a process ask at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,9 +56,9 @@ class ClaimBatcher(Generic[Q, A]):
 
     @contextmanager
     def take_turn(self, question: Q) -> Iterator[Participant[Q, A]]:
-        """Wait while another thread has its turn; that of this one is over with the block.
+        """Wait while another thread answers; this thread can answer until the end of the block.
 
-        :raises OutcomeUnknown: as the block that led this question did.
+        :raises OutcomeUnknown: the block that led this question raised it.
         """
         mine = Participant[Q, A](question)
         with self._lock:
@@ -75,16 +75,16 @@ class ClaimBatcher(Generic[Q, A]):
         try:
             yield mine
         except errors.OutcomeUnknown:
-            # The COMMIT was that of all claims. Each may be stored: asked again by itself, a claim would be
-            # refused for what may be its own.
+            # The COMMIT was shared by all claims, and each may be stored. A repeated claim could be refused
+            # because of its own allocations.
             for each in mine.led:
                 each.error = errors.OutcomeUnknown
             raise
         finally:
             for each in mine.led:
                 each.woken.set()
-            # All that came meanwhile continue as one turn, which the first of them leads. It is still busy
-            # then: nobody who comes now passes them.
+            # All questions that arrived meanwhile continue as one batch, led by the first. The batcher stays
+            # busy, so that no later question passes them.
             with self._lock:
                 led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
                 self._is_busy = bool(led)
@@ -99,5 +99,5 @@ class ClaimBatcher(Generic[Q, A]):
             if mine in self._waiting:
                 self._waiting.remove(mine)
                 return
-        # Another has taken it up by now: its answer is on its way.
+        # Another thread has taken the question up by now, and its answer will arrive.
         mine.woken.wait()

@@ -1,4 +1,4 @@
-"""Groups of consumers whose rule is broken, or that have no members."""
+"""Groups of consumers with a broken rule or without members."""
 
 from collections.abc import Collection
 
@@ -95,18 +95,18 @@ WITHOUT_MEMBERS = select(_groups.c.name.label("group")).where(
 
 
 def remove_empty(tx: Transaction) -> int:
-    """Remove some groups without members, and return how many."""
+    """Remove some groups without members; return their number."""
     ids = tx.column(WITHOUT_MEMBERS.with_only_columns(_groups.c.id).limit(BATCH))
     return remove_without_members(tx, ids)
 
 
 def remove_without_members(tx: Transaction, ids: Collection[int]) -> int:
-    """Delete those of the groups that have no members, and that nobody has locked; return how many.
+    """Delete those groups that have neither members nor a lock; return their number.
 
     Two statements.
     """
-    # A claim locks the group before it becomes a member: look again under the lock. Those that are locked are
-    # skipped, so that nobody waits for the sake of tidiness.
+    # A claim locks the group before it adds a member, so members are read again under the lock. Locked groups
+    # are skipped, so that tidying up never makes a claim wait.
     free = select(_groups.c.id).where(is_one_of(_groups.c.id, sorted(ids)))
     ids = tx.column(free.with_for_update(skip_locked=True))
     if not ids:

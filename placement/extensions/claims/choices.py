@@ -1,4 +1,4 @@
-"""Places that are chosen for an order on a cloud, with all that the choice depends on."""
+"""The places chosen for an order on a cloud, with everything on which the choice depends."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ from placement.search.group_rules import GroupRule
 from placement.search.index_set import Indexes
 from placement.search.work import Work
 
-# The source is the system's: forked workers would share the state of any other, and choose the same hosts.
+# The system is the source of randomness: forked workers would share any other state and choose the same
+# hosts.
 DRAW = random.SystemRandom()
 
 
@@ -42,7 +43,7 @@ class SteadyPart(NamedTuple):
 
     @classmethod
     def of(cls, cloud: Cloud, index: int) -> "SteadyPart":
-        """Return that of a provider of a cloud."""
+        """Return the steady part of a provider of a cloud."""
         parent = int(cloud.parents[index])
         return cls(
             int(cloud.ids[parent]) if parent >= 0 else None,
@@ -55,35 +56,35 @@ class SteadyPart(NamedTuple):
 class RefusedPreferences(NamedTuple):
     """The providers on which the refusal of the queries before the chosen one depends, for a single claim.
 
-    ``serving``: ids of the providers that could serve one of them. ``groups``: as they were found.
+    ``serving``: ids of the providers that could serve one of these queries. ``groups``: the groups as they
+    were found.
     """
 
     serving: Indexes
     groups: Mapping[str, GroupState]
 
     def may_fit_after(self, changed: Changed) -> bool:
-        """Return whether one of them may have a candidate, by what has changed since."""
-        # The serving providers are known as long as nothing but inventories and usage has changed, anywhere.
+        """Return whether one of the queries may have a candidate after these changes."""
+        # The set of serving providers stays valid as long as only inventories and usage change.
         return bool(changed.whole) or bool(np.isin(list(changed.stock), self.serving).any())
 
     def was_of(self, groups: Mapping[str, FoundGroup]) -> bool:
-        """Return whether the groups are as they were: a member that left may have kept an earlier query
-        out."""
-        # If one leaves after this was read and before the log is, there still was a state in which all holds:
-        # that in which the members were read.
+        """Return whether the groups are unchanged: a member that left may have excluded an earlier query."""
+        # If a member leaves between reading the members and reading the log, there still was a state in which
+        # everything holds: the one in which the members were read.
         return {name: group.state for name, group in groups.items()} == self.groups
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Chosen places, and what they depend on when they are written.
+    """Chosen places, with the conditions for writing them.
 
-    ``trees``: of each place, the uuids of the roots that count for groups. ``rules``: of the groups.
-    ``member_roots``: of the trees of all members that stay. ``begun``: how many groups are new.
-    ``providers``: by id, of all trees that take part, as they were when the log was so. ``revision``: of the
-    one provider, where the choice depends on nothing else; None otherwise. ``positions`` and ``exact``: as of
-    :class:`placement.extensions.claims.orders.Granted`. ``passed_over``: None where nothing has to stay
-    refused.
+    ``trees``: for each place, the uuids of the roots that count for groups. ``rules``: the rules of the
+    groups. ``member_roots``: the roots of the trees of all members that stay. ``begun``: the number of new
+    groups. ``providers``: by id, the providers of all trees that take part, as they were at the state of the
+    log. ``revision``: the revision of the one provider on which the choice depends; None if it depends on
+    more. ``positions`` and ``exact``: see :class:`placement.extensions.claims.orders.Granted`.
+    ``passed_over``: None if no query has to stay refused.
     """
 
     assigned: Sequence[Assigned]
@@ -110,11 +111,11 @@ class Chosen:
         exact: bool = True,
         passed_over: RefusedPreferences | None = None,
     ) -> "Chosen":
-        """Return the places of a cloud by ids and uuids, which outlast it."""
+        """Return the places by ids and uuids, which stay valid without the cloud."""
         member_roots = frozenset[str]().union(*(group.roots for group in premises.groups.values()))
         providers = _steady_parts(cloud, places, member_roots)
-        # The revision of that one provider then covers all that the choice depends on: the rest needs no
-        # check under locks.
+        # The revision of that one provider then covers everything on which the choice depends; the rest needs
+        # no check under locks.
         revision = None
         if len(providers) == 1 and not (order.hold_s or order.has_premises or passed_over):
             revision = int(cloud.revisions[places[0].root])
@@ -149,14 +150,14 @@ def choose_places(
 ) -> Chosen | NoPlace:
     """Choose places for all claims of an order on the picture.
 
-    :param in_one_order: see :func:`placement.placing.choose.choose`; no query but the first of each claim is
+    :param in_one_order: see :func:`placement.placing.choose.choose`; only the first query of each claim is
         tried.
-    :raises UnknownTraitName, UnknownClassName: as the search does.
-    :raises WorkEnded: the time is over, and of several queries none was granted.
+    :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
+    :raises WorkEnded: the time has ended before any of several queries was granted.
     """
     cloud = look.cloud
     if premises.held:
-        # The consumers may use again what they hold now: they may stay where they are.
+        # The consumers can use their present allocations again, and may stay where they are.
         cloud = cloud.snapshot()
         for row in premises.held:
             index = cloud.index_of.get(row.provider_id)
@@ -165,7 +166,7 @@ def choose_places(
     states = {name: group.state for name, group in premises.groups.items()}
 
     def place(positions: Positions, work: Work) -> Sequence[ChosenPlace] | NoPlace:
-        # Where there are fewer positions, the first claims have them.
+        # If there are fewer positions than claims, the first claims have them.
         wishes = [
             Wish(claim.options[position].request, claim.groups)
             for claim, position in zip(order.claims, positions, strict=False)
@@ -198,7 +199,7 @@ def choose_places(
 
 
 def _find_twins(order: Order) -> list[int | None]:
-    """Return of each claim the last one before it that asks for the same."""
+    """Return for each claim the last earlier claim with the same query."""
     last: dict[object, int] = {}
     twins = []
     for number, claim in enumerate(order.claims):
@@ -211,10 +212,10 @@ def _find_twins(order: Order) -> list[int | None]:
 def _steady_parts(
     cloud: Cloud, places: Sequence[ChosenPlace], member_roots: frozenset[str]
 ) -> dict[int, SteadyPart]:
-    """Return the providers of all trees that take part.
+    """Return the steady parts of the providers of all trees that take part.
 
-    Those without allocations count too: a trait of the root, or an aggregate of a sibling, may be what has
-    let a tree in, and where the members of a group are decides who may join them.
+    Providers without allocations count too: a trait of the root or an aggregate of a sibling can decide
+    whether a tree is allowed, and the places of a group's members decide who can join.
     """
     indexes = {place.root for place in places}
     for place in places:

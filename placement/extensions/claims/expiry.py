@@ -1,8 +1,8 @@
-"""Expired holds: their room is free again (specification 09 section 5).
+"""The removal of expired holds, which frees their room (specification 09 section 5).
 
-A search removes them before it looks for room, and so does a request that would be refused for the
-allocations of consumers (:mod:`placement.db.freshness`). A hold expires by the clock of the database, and
-counts only while its consumer has the generation that it was claimed with.
+A search removes expired holds before it looks for room, and so does a request that would be refused because
+of allocations (:mod:`placement.db.freshness`). A hold expires by the clock of the database, and counts only
+while its consumer has the generation of the claim.
 """
 
 import logging
@@ -43,9 +43,9 @@ _warned: WeakKeyDictionary[Database, str] = WeakKeyDictionary()
 class _Removal(NamedTuple):
     """The outcome of one transaction.
 
-    ``settled``: ids of consumers whose holds have not expired any more. ``expired``: the consumers that were
-    removed, each with the uuids of the providers that it had allocations of. ``blocked``: the uuid of a
-    consumer that others keep from being removed, and the ids of the providers that they have locked.
+    ``settled``: ids of consumers without an expired hold now. ``expired``: the removed consumers, each with
+    the uuids of its former providers. ``blocked``: the uuid of a consumer that cannot be removed because of
+    locks, and the ids of the locked providers.
     """
 
     settled: frozenset[int]
@@ -54,10 +54,10 @@ class _Removal(NamedTuple):
 
 
 def remove_expired(db: Database) -> bool:
-    """Remove expired holds; return whether this thread or another has removed some, or none are left.
+    """Remove expired holds; return whether any thread has removed some, or none are left.
 
-    Holds that others have locked are skipped, and waited for if no other is left: as a rule the others remove
-    them too. A hold that stays locked, or cannot be removed, stays for the moment.
+    Locked holds are skipped first, and waited for if only locked ones are left: usually another thread is
+    removing them. A hold that stays locked, or cannot be removed, stays for the moment.
     """
     with authorship.acting_alone("expiry of holds"):
         return _remove_expired(db)
@@ -69,7 +69,7 @@ def _remove_expired(db: Database) -> bool:
         found = _find_expired(db)
         any_removed = not found or _remove_stray(db, found)
         expired = {id_: uuid for id_, uuid in found.items() if uuid is not None}
-        # Bounded: in each turn one of them is removed, or up to PATIENCE_S pass.
+        # The loop is bounded: each iteration removes a hold, or takes up to PATIENCE_S.
         while expired:
             left_behind = _left_behind.get(db, frozenset())
             left_s = deadline_s - time.monotonic()
@@ -85,10 +85,10 @@ def _remove_expired(db: Database) -> bool:
             any_removed = any_removed or bool(settled)
             expired = {id_: uuid for id_, uuid in expired.items() if id_ not in settled}
     except errors.Unavailable as refused:
-        # The caller's own statement meets the same database, and has the better words for it.
+        # The caller's own statement meets the same database, and reports its state better.
         LOG.info("Expired holds stay for the moment: %s", refused)
     except (errors.SequenceBehind, errors.NumberAtBound) as refused:
-        # The database itself keeps the rows there, until an operator mends that: each request continues with
+        # The database itself prevents the removal until an operator fixes that: each request continues with
         # the rows as they are (specification 09 section 5).
         level = logging.INFO if _warned.get(db) == str(refused) else logging.WARNING
         _warned[db] = str(refused)
@@ -101,7 +101,7 @@ def _find_expired(db: Database) -> dict[int, str | None]:
 
 
 def _remove_stray(db: Database, found: Mapping[int, str | None]) -> bool:
-    """Remove holds whose consumer is missing, or another one; return whether some were."""
+    """Remove holds whose consumer is missing or was replaced; return whether there were some."""
     stray = [id_ for id_, uuid in found.items() if uuid is None]
     if not stray:
         return False
@@ -142,10 +142,10 @@ def end_all(db: Database) -> list[str]:
 
 
 def _end_some(tx: Transaction) -> tuple[int, list[str]]:
-    """Return how many rows were removed, and the uuids of the consumers that were held."""
+    """End some holds; return the number of removed rows, and the uuids of the held consumers."""
     found = hold_rows.find_some(tx, MOST_AT_ONCE)
     uuids = [uuid for uuid in found.values() if uuid is not None]
-    # From this lock on no search removes the consumers.
+    # From this lock on, searches cannot remove the consumers.
     ledger_writes.lock_consumers(tx, uuids)
     held = sorted(hold_rows.find_valid(tx, uuids))
     if held:
@@ -158,14 +158,14 @@ def _end_some(tx: Transaction) -> tuple[int, list[str]]:
 def _remove_or_wait(
     db: Database, expired: Mapping[int, str], left_behind: Set[int], wait_s: float
 ) -> Set[int]:
-    """Remove some of these holds; return whose are settled. Where all are locked, wait for one."""
+    """Remove some of these holds and return the settled consumers; if all are locked, wait for one."""
     try:
         done = db.write(lambda tx: _remove_some(tx, expired, left_behind), wait_s=wait_s)
         if done.blocked and not done.settled and wait_s > SHORT_S:
             blocked = done.blocked
             done = db.write(lambda tx: _remove_some(tx, expired, left_behind, blocked), wait_s=wait_s)
     except (errors.Conflict, errors.DatabaseBusy, errors.OutcomeUnknown):
-        # The caller looks whether others have removed them.
+        # The caller checks whether other threads have removed them.
         return frozenset()
     telemetry.HOLDS.count("expired", number=len(done.expired))
     for consumer_uuid, providers in done.expired.items():
@@ -185,11 +185,11 @@ def _remove_some(
 ) -> _Removal:
     if awaited:
         uuid, provider_ids = awaited
-        # The consumer before its providers, as every writer locks them.
+        # The consumer is locked before its providers, as in every writer.
         ledger_writes.lock_consumers(tx, [uuid])
         provider_rows.lock(tx, (), provider_ids)
     free = hold_rows.lock_free(tx, expired, MOST_AT_ONCE)
-    # Confirmed, removed, or claimed and held again until the lock was there.
+    # While this thread waited for the lock the consumer was confirmed, removed, or claimed and held again.
     valid = hold_rows.find_valid(tx, [expired[id_] for id_ in free])
     ended = {uuid: hold for uuid, hold in valid.items() if hold.has_expired}
     held = ledger_rows.read(tx, {"consumers": [*ended]}).allocations if ended else {}
@@ -200,12 +200,12 @@ def _remove_some(
         for uuid, hold in ended.items()
         if locked.isdisjoint(places.get(uuid, ()))
     ]
-    # The hold removes its allocations as any client would, with the generation of the hold: the same steps
-    # keep counters, sums and the log right.
+    # The hold removes its allocations like a client, with its own generation: the same code keeps counters,
+    # sums and the log right.
     providers = allocation.remove(tx, changes, may_be_empty=True) if changes else {}
     hold_rows.remove_ended(tx, free)
     settled = frozenset(id_ for id_ in free if locked.isdisjoint(places.get(expired[id_], ())))
-    # Prefer one that was not waited for before.
+    # A consumer that was not waited for before is preferred.
     rest = sorted(expired.keys() - settled, key=left_behind.__contains__)
     blocked = (expired[rest[0]], locked & places.get(expired[rest[0]], set())) if rest else None
     removed = {

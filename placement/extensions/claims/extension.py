@@ -1,4 +1,4 @@
-"""Claims decided here."""
+"""The extension for claims with chosen places."""
 
 from oslo_config import cfg
 

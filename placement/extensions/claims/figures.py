@@ -1,4 +1,4 @@
-"""The figures of claims decided here (07 section 6)."""
+"""The figures of claims with chosen places (07 section 6)."""
 
 from placement.telemetry import HOLDS, Counter
 

@@ -1,4 +1,4 @@
-"""Groups of consumers, and in which trees their members are (specification 09 section 4)."""
+"""Statements on groups of consumers, and on the trees of their members (specification 09 section 4)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ FIRST_GENERATION = 1
 
 
 class GroupRow(NamedTuple):
-    """A group with its rule. ``aggregates``: its domains, none where trees are."""
+    """A group with its rule. ``aggregates``: its domains; empty if trees are the domains."""
 
     id: int
     rule: str
@@ -33,7 +33,7 @@ class GroupRow(NamedTuple):
 
 
 class MemberRow(NamedTuple):
-    """A provider of which a member has something. ``shares``: it is a sharing provider."""
+    """A provider with allocations of a member. ``shares``: whether it is a sharing provider."""
 
     group_id: int
     consumer_uuid: str
@@ -58,7 +58,7 @@ _STEP = CompiledStatement(
 
 
 def of(access: Access, names: Collection[str]) -> dict[str, GroupRow]:
-    """Return the groups of these names, with members or not. One statement."""
+    """Return the groups with these names, even without members. One statement."""
     return _by_name(access.rows_of_all(_OF, "name", names))
 
 
@@ -72,11 +72,12 @@ def _by_name(rows: Sequence[Row]) -> dict[str, GroupRow]:
 def lock(
     tx: Transaction, rules: Mapping[str, tuple[str, int, Sequence[str]]]
 ) -> dict[str, GroupRow]:
-    """Lock the groups in the order of their names, and return them; those that are new are inserted.
+    """Lock the groups in the order of their names, and return them; new groups are inserted.
 
-    They are written, so that two nodes of a cluster collide on them. Two statements, five for new ones.
+    Locking writes the rows, so that two nodes of a cluster collide on them. Two statements, five for new
+    groups.
 
-    :param rules: by name: the rule, ``at_most``, and the aggregates that are its domains.
+    :param rules: by name, the rule, ``at_most``, and the aggregates that are its domains.
     """
     found = _by_name(tx.rows_of_all(_LOCK, "name", rules))
     if missing := sorted(rules.keys() - found.keys()):
@@ -88,17 +89,19 @@ def lock(
             for rule, at_most, domains in [rules[name]]
         ]
         tx.insert_missing(_groups, [dict(zip(columns, row, strict=True)) for row in rows])
-        # All again, not only the new ones: another request may have inserted them first, with its own rule.
+        # All groups are read again, not only the new ones: another request may have inserted them first, with
+        # its own rule.
         locked = tx.rows_of_all(_LOCK, "name", rules)
         found = _by_name(locked)
-        # A database gives the id of a group to another one, too. What another request has begun is not new
-        # any more: each claim that names a group steps it.
+        # A database can give the id of a group to another one. A group that another request has begun is no
+        # longer new, since each claim that names a group steps it.
         new = sorted(row[1] for row in locked if row[5] == FIRST_GENERATION)
         if new:
             tx.change_later(_LEAVE_NEW, {"id": new})
     if len(found) < len(rules):
         raise StaleRead("a group was deleted meanwhile")
-    # No statement compares this generation: the row is written so that Galera's certification compares it.
+    # No statement compares this generation: the row is written because Galera's certification compares
+    # written rows.
     tx.change_later(_STEP, {"id": sorted(row.id for row in found.values())})
     return found
 
@@ -106,7 +109,7 @@ def lock(
 def redefine(
     tx: Transaction, group_id: int, rule: str, at_most: int, aggregates: Sequence[str]
 ) -> None:
-    """Give a locked group without members another rule. One statement."""
+    """Set a new rule for a locked group without members. One statement."""
     tx.change(
         update(_groups)
         .where(_groups.c.id == group_id)
@@ -120,18 +123,18 @@ def redefine(
 
 
 def find_without_members(reader: Access, share: float, most: int) -> list[int]:
-    """Return the ids of those groups that have no members, of so many in a row. One statement.
+    """Return the ids of groups without members, among a number of successive ones. One statement.
 
-    :param share: where among all groups these begin, from 0 to 1.
+    :param share: the position among all groups at which these begin, from 0 to 1.
     """
     return [int(id_) for (id_,) in reader.rows(_WITHOUT_MEMBERS, {"share": share, "most": most})]
 
 
-# By the ids that there may be, not by counting rows, for which a database reads the whole table.
+# The position is found from the range of ids: counting rows would read the whole table.
 _newest = select(func.max(_groups.c.id)).scalar_subquery()
 _row = (
     select(_groups.c.id)
-    # As an integer, so that the index is used.
+    # The value is cast to an integer, so that the index is used.
     .where(_groups.c.id > cast(bindparam("share", type_=Float) * _newest, BigInteger))
     .order_by(_groups.c.id)
     .limit(bindparam("most"))
@@ -142,12 +145,12 @@ _WITHOUT_MEMBERS = CompiledStatement(select(_row.c.id).where(~_has_members))
 
 
 def read_members(access: Access, group_ids: Collection[int]) -> list[MemberRow]:
-    """Return of which trees the members have something, in the order of their uuids. One statement."""
+    """Return the providers of the groups' members, in the order of the members' uuids. One statement."""
     return [MemberRow(*row) for row in access.rows_of_all(_MEMBERS, "id", group_ids)]
 
 
 def names_by_consumer(access: Access, consumer_uuids: Collection[str]) -> dict[str, list[str]]:
-    """Return of which groups consumers are members, in the order of the names. One statement."""
+    """Return the groups of each consumer, in the order of their names. One statement."""
     found: dict[str, list[str]] = {}
     for uuid, name in access.rows_of_all(_NAMES, "uuid", consumer_uuids):
         found.setdefault(uuid, []).append(name)
@@ -163,7 +166,7 @@ _NAMES = CompiledStatement(
     "uuid",
 )
 _root_id = func.coalesce(_providers.c.root_provider_id, _providers.c.id)
-# A number, not a join: a provider has many traits, each of which would be a row of the member.
+# A subquery returns a number; a join would multiply the member's row by the provider's many traits.
 _shares = (
     select(func.count())
     .select_from(models.resource_provider_traits)
@@ -192,7 +195,7 @@ _MEMBERS = CompiledStatement(
 
 
 def find_trees_in(access: Access, aggregates: Collection[str]) -> list[tuple[str, str]]:
-    """Return pairs of uuids: of a root, and of an aggregate that its tree is in. One statement."""
+    """Return pairs of uuids of a root and of an aggregate of its tree. One statement."""
     return [(root, uuid) for root, uuid in access.rows_of_all(_TREES_IN, "uuid", aggregates)]
 
 
@@ -209,7 +212,7 @@ _TREES_IN = CompiledStatement(
 
 
 def leave(tx: Transaction, consumer_ids: Collection[int]) -> None:
-    """Take consumers out of all groups. One statement."""
+    """Remove consumers from all groups. One statement."""
     for part in statements.batches(sorted(consumer_ids)):
         tx.change_later(_LEAVE, {"id": part})
 
@@ -227,8 +230,8 @@ class NewMember(NamedTuple):
 
 
 def join(tx: Transaction, members: Sequence[NewMember]) -> None:
-    """Let consumers be members of groups. One statement for each 64."""
-    # A row of a consumer that had this id before may be there: deletions by hand leave it.
+    """Add consumers to groups. One statement per 64 members."""
+    # A deletion by hand can leave a row of an earlier consumer with this id.
     tx.insert_later(_members, [each._asdict() for each in members], or_add=_OR_REPLACE[tx.dialect])
 
 

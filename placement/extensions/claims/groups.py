@@ -1,4 +1,4 @@
-"""Groups as they are stored: their rules, and what becomes of those that have ended (09 section 4)."""
+"""Stored groups: their rules, and the removal of groups that have ended (09 section 4)."""
 
 import logging
 import random
@@ -23,7 +23,7 @@ those without members go."""
 
 
 class GroupNotFound(errors.NotFound):
-    """The group has no members."""
+    """The group does not have members."""
 
     text = "No group {name} found"
     name: str
@@ -35,7 +35,7 @@ def rule_of(row: GroupRow) -> GroupRule:
 
 
 def aggregates_by_root(tx: Access, rules: Iterable[GroupRule]) -> dict[str, Domains]:
-    """Return which of the aggregates that are domains each tree is in, by uuid of its root."""
+    """Return the domain aggregates of each tree, by the uuid of its root."""
     named = {uuid for rule in rules for uuid in rule.of}
     found: dict[str, set[str]] = {}
     for root, uuid in group_rows.find_trees_in(tx, named) if named else ():
@@ -44,13 +44,14 @@ def aggregates_by_root(tx: Access, rules: Iterable[GroupRule]) -> dict[str, Doma
 
 
 def remove_ended(db: Database, begun: int) -> int:
-    """Remove some groups that have ended with their last member; return how many.
+    """Remove some groups that have ended with their last member; return their number.
 
-    Called when groups have begun: more go than have begun, so that few are left however many begin and end.
+    Claims that begin groups call this, and it removes more groups than have begun, so that few ended ones are
+    left.
     """
     most, removed = max(LOOKED_AT, FOR_EACH * begun), 0
-    # The start is a random row: processes that start at the same end would all meet the same rows, and groups
-    # with members there would hide the rows behind them.
+    # The start is random: processes that start at the same end would meet the same rows, and groups with
+    # members there would hide the rows after them.
     try:
         ids = db.read(lambda reader: group_rows.find_without_members(reader, DRAW.random(), most))
         for part in batches(ids):
@@ -58,13 +59,13 @@ def remove_ended(db: Database, begun: int) -> int:
     except (errors.Unavailable, errors.Conflict) as refused:
         LOG.info("Groups without members stay for the moment: %s", refused)
     except Exception:
-        # The claim is stored: an error here must not be the answer.
+        # The claim is already stored, so an error here must not be its answer.
         LOG.exception("Groups without members could not be removed")
     return removed
 
 
 class ShownMember(NamedTuple):
-    """A member of a group, with the domains that it is in."""
+    """A member of a group with its domains."""
 
     consumer_uuid: str
     consumer_generation: int
@@ -72,7 +73,7 @@ class ShownMember(NamedTuple):
 
 
 class ShownGroup(NamedTuple):
-    """A group with its members; ``kept``: its rule is."""
+    """A group with its members; ``kept``: whether its rule is kept."""
 
     name: str
     rule: GroupRule
@@ -83,7 +84,7 @@ class ShownGroup(NamedTuple):
 def show_group(db: Database, name: str) -> ShownGroup:
     """Return a group.
 
-    :raises GroupNotFound: 404
+    :raises GroupNotFound: 404, the group does not have members
     """
 
     def read(tx: Access) -> ShownGroup:

@@ -1,4 +1,4 @@
-"""The handlers of claims decided here: parse, ask once, render (specification 09)."""
+"""The handlers of claims with chosen places: parse, ask once, render (specification 09)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ CERTAINTY = {
 
 
 class MalformedClaims(errors.Malformed):
-    """Claims that do not hang together."""
+    """The claims contradict each other."""
 
     reasons = {
         "most": "too_many_claims",
@@ -76,7 +76,8 @@ def create_claims(request: Request) -> Response:
                 request.db, request.picture, order, request.conf.insight.work_factor, work
             )
     except UnknownNameInQuery as refused:
-        # Choosing does not say of which claim the name is: the first that has it is told.
+        # The choice does not know which claim the unknown name belongs to, so the first claim with it is
+        # named.
         name = refused.broken["field"]
         mentioned = (
             (number, position if claim.queries else None)
@@ -117,7 +118,7 @@ def create_claims(request: Request) -> Response:
 
 
 def _render_explanations(refused: Unplaced) -> dict[str, Any]:
-    """Return that of the query, or of the first of several and those of the others."""
+    """Return the explanation of the query, or of the first of several queries and of its alternatives."""
     explained = zip(refused.explanations, refused.claim.options, strict=True)
     first, *others = [
         render_explanation(why, asked.request, DEFAULT_EXAMPLES) for why, asked in explained
@@ -138,7 +139,7 @@ def confirm_claims(request: Request) -> Response:
 
 
 def confirm_claim(request: Request) -> Response:
-    """POST /-/claims/{consumer_uuid}/confirm: of whatever generation it is."""
+    """POST /-/claims/{consumer_uuid}/confirm, for any generation of the consumer"""
     request.read_query(NOTHING)
     given = request.path_args["consumer_uuid"]
     if not is_uuid_like(given):
@@ -197,12 +198,12 @@ def list_holds(request: Request) -> Response:
 
 
 def _read_group_name(request: Request) -> str:
-    """Return the name of a group as it was sent. Variables of routes have ``?`` for what is not ASCII."""
+    """Return the name of a group as it was sent; route variables replace non-ASCII characters by ``?``."""
     given = str(request.environ["PATH_INFO"]).removeprefix(GROUPS)
     try:
         name = given.encode("latin-1").decode()
     except UnicodeError:
-        # wsgi-intercept, in the client inside a process, has decoded it already.
+        # wsgi-intercept, in a client inside the process, has already decoded the path.
         name = given
     if "\0" in name:
         raise groups.GroupNotFound(name=request.path_args["name"])
@@ -255,8 +256,8 @@ def _read_claim(
             earlier = texts.index(text)
             raise MalformedClaims.of("same", number=number, position=position, earlier=earlier)
         if text not in queries:
-            # The first query is not counted: a request with one query is read as a search is, whose reading
-            # has no bound.
+            # The first query does not count: a request with one query is read like a search, which has no
+            # such bound.
             if queries:
                 reading.go_on()
             try:
@@ -279,7 +280,7 @@ def _read_claim(
 
 
 def _number_error(number: int, position: int | None, refused: errors.BadRequest) -> MalformedClaims:
-    """Return the error of a query with the number of its claim, and its own where there are several."""
+    """Return the error of a query with the number of its claim, and its own number among several."""
     if position is None:
         return MalformedClaims.told_by(refused, "query", number=number)
     return MalformedClaims.told_by(refused, "one_of", number=number, position=position)
@@ -293,6 +294,6 @@ def _read_rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
         raise MalformedClaims.of("at_most", name=name)
     if domains:
         reading.go_on()
-    # The uuids are sorted: the rule is stored so, and compared with the stored one.
+    # The uuids are sorted, because the rule is stored sorted and compared with the stored one.
     uuids = tuple(sorted(set(map(normalized_uuid, domains))))
     return GroupRule(given["rule"], int(given.get("at_most", 1)), uuids)

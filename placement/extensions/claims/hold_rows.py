@@ -1,4 +1,4 @@
-"""Consumers whose allocations end at a time (specification 09 section 5).
+"""Statements on holds: consumers whose allocations expire (specification 09 section 5).
 
 A row counts only while the consumer has the uuid and the generation that it names. Times are milliseconds
 since the epoch, by the clock of the database.
@@ -19,7 +19,7 @@ from placement.extensions.claims.consumer_keys import names_consumer
 _holds = tables.consumer_holds
 _consumers = models.consumers
 
-# Whether or not its consumer exists: every look for expired holds has this one condition.
+# The condition ignores whether the consumer exists: every search for expired holds uses this one condition.
 _HAS_EXPIRED: ColumnElement[bool] = _holds.c.expires_at <= NOW
 
 ANY_EXPIRED: ColumnElement[bool] = exists(select(literal(1)).select_from(_holds).where(_HAS_EXPIRED))
@@ -43,7 +43,7 @@ _HOLD = (
     _holds.c.expires_at,
     _HAS_EXPIRED.label("has_expired"),
 )
-# Every write of a consumer steps its generation, also by a service that knows no holds. So a hold ends
+# Every write of a consumer steps its generation, even by a service that does not know holds. So a hold ends
 # without the removal of its row.
 _VALID = names_consumer(_holds) & (_consumers.c.generation == _holds.c.generation)
 
@@ -66,7 +66,7 @@ _ARE_CLAIMS_USED = CompiledStatement(
 
 
 def find_valid(tx: Access, consumer_uuids: Collection[str]) -> dict[str, Hold]:
-    """Return the holds that count, by consumer uuid. One statement for each thousand."""
+    """Return the valid holds by consumer uuid. One statement per thousand consumers."""
     return {
         row[1]: Hold(row[0], row[1], row[2], row[3], bool(row[4]))
         for row in tx.rows_of_all(_VALID_OF, "uuid", consumer_uuids)
@@ -80,15 +80,15 @@ _VALID_OF = CompiledStatement(
 
 
 def find_expired(access: Access, most: int) -> dict[int, str | None]:
-    """Return the holds that have expired, whether they count or not: uuids of consumers by id. One statement.
+    """Return the expired holds, valid or not, as uuids of consumers by id.
 
-    The uuid is None where no consumer has that id, or another one.
+    One statement. The uuid is None if the consumer is missing or was replaced.
     """
-    # Whether it counts is asked with the consumer locked; and rows that do not count are to go as well.
+    # Whether a hold is valid is checked with the consumer locked; invalid rows must be removed as well.
     return dict(access.rows(_EXPIRED, {"most": most}))
 
 
-# An outer join: every row that ANY_EXPIRED sees is found, and so can be removed.
+# The outer join finds every row that ANY_EXPIRED finds, so that each can be removed.
 _EXPIRED = CompiledStatement(
     select(_holds.c.consumer_id, _consumers.c.uuid)
     .outerjoin_from(_holds, _consumers, names_consumer(_holds))
@@ -112,7 +112,7 @@ _SOME = CompiledStatement(
 
 
 def lock_free(tx: Transaction, consumer_ids: Collection[int], most: int) -> list[int]:
-    """Lock some of the consumers, at most a thousand, that no other transaction has locked; return which."""
+    """Lock and return consumers, at most a thousand, that no other transaction has locked."""
     return tx.column(_LOCK_FREE, {"id": sorted(consumer_ids), "most": most})
 
 
@@ -120,7 +120,7 @@ _LOCK_FREE = CompiledStatement(
     select(_consumers.c.id)
     .where(is_among(_consumers.c.id, "id"))
     .limit(bindparam("most"))
-    # The statement skips locked rows: one locked row made every search of every worker wait for it before.
+    # The statement skips locked rows: earlier, one locked row made every search of every worker wait.
     .with_for_update(skip_locked=True),
     "id",
 )
@@ -141,7 +141,7 @@ class ShownHold(NamedTuple):
 def list_valid(
     access: Access, limit: int, project: str | None, group: str | None, after: str | None
 ) -> list[ShownHold]:
-    """Return the holds that count, in the order of the uuids of their consumers. One statement."""
+    """Return the valid holds, in the order of the uuids of their consumers. One statement."""
     statement = (
         select(
             _consumers.c.uuid,
@@ -183,7 +183,7 @@ def list_valid(
 
 
 def remove_ended(tx: Transaction, consumer_ids: Collection[int]) -> int:
-    """Delete the rows of these consumers that do not count any more; return how many. One statement."""
+    """Delete the rows of these consumers that are no longer valid; return their number. One statement."""
     if not consumer_ids:
         return 0
     return tx.change(_REMOVE_ENDED, {"id": sorted(consumer_ids)})
@@ -198,18 +198,18 @@ _REMOVE_ENDED = CompiledStatement(
 
 
 def remove_stray(tx: Transaction, consumer_ids: Collection[int]) -> int:
-    """Delete expired holds whose consumer is missing, or another one; return how many."""
+    """Delete expired holds whose consumer is missing or was replaced; return their number."""
     return tx.change(_REMOVE_STRAY, {"id": sorted(consumer_ids)})
 
 
-# The condition includes the time: another consumer may have got the id, and the row, since the row was read.
+# The condition includes the time: another consumer may have taken over the id and the row since it was read.
 _REMOVE_STRAY = CompiledStatement(
     delete(_holds).where(is_among(_holds.c.consumer_id, "id"), _HAS_EXPIRED, ~exists(_counts)), "id"
 )
 
 
 class NewHold(NamedTuple):
-    """A consumer that is to be held, with its generation."""
+    """A consumer to hold, with its generation."""
 
     consumer_id: int
     consumer_uuid: str
@@ -217,11 +217,12 @@ class NewHold(NamedTuple):
 
 
 def add(tx: Transaction, held: Sequence[NewHold], seconds: int) -> int:
-    """Hold consumers for so long; return until when. Two statements and more."""
-    # The clock is the database's, which will judge the expiry: clocks of several servers differ.
+    """Hold consumers for a time; return when the holds expire. At least two statements."""
+    # The time comes from the clock of the database, which also decides the expiry: clocks of several servers
+    # differ.
     expires_at = int(tx.value(_NOW)) + 1000 * seconds
     rows = [{**each._asdict(), "expires_at": expires_at} for each in held]
-    # A row of a consumer that had this id before may be there: deletions by hand leave it.
+    # A deletion by hand can leave a row of an earlier consumer with this id.
     tx.insert_later(_holds, rows, or_add=_OR_REPLACE[tx.dialect])
     return expires_at
 

@@ -1,4 +1,4 @@
-"""Holds: who is held until when, and their confirmation (specification 09 section 5)."""
+"""Holds: the list of held consumers, and their confirmation (specification 09 section 5)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from placement.objects.replacement import ConsumerConflict
 
 
 class HoldExpired(errors.Conflict):
-    """A consumer is not held any more, or was never."""
+    """The hold of a consumer has expired, or never existed."""
 
     code = "placement.hold_expired"
     reason = "hold_expired"
@@ -19,11 +19,14 @@ class HoldExpired(errors.Conflict):
 
 
 def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]:
-    """End the holds of consumers, which keep their allocations; return their generations. All or nothing.
+    """Turn the holds of consumers into lasting claims, all or none; return their generations.
 
-    :param consumers: by uuid the generation that the client read; None for whatever it is.
-    :raises HoldExpired: 409, the first that is not held
-    :raises ConsumerConflict: 409, the first that is of another generation
+    :param consumers:
+
+    by uuid, the generation that the client read; None accepts any.
+
+    :raises HoldExpired: 409, for the first consumer without a hold
+    :raises ConsumerConflict: 409, for the first consumer with another generation
     """
     generations = db.write(lambda tx: _confirm(tx, consumers))
     telemetry.HOLDS.count("confirmed", number=len(generations))
@@ -31,8 +34,8 @@ def confirm(db: Database, consumers: Mapping[str, int | None]) -> dict[str, int]
 
 
 def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, int]:
-    # From this lock on no other transaction removes or steps the consumers: exactly one of confirm and expiry
-    # wins.
+    # From this lock on no other transaction removes or steps the consumers, so exactly one of confirmation
+    # and expiry wins.
     ledger_writes.lock_consumers(tx, consumers)
     reading = ledger_rows.read(tx, {"consumers": [*consumers]})
     held = hold_rows.find_valid(tx, consumers)
@@ -52,8 +55,8 @@ def _confirm(tx: Transaction, consumers: Mapping[str, int | None]) -> dict[str, 
 def list_holds(
     db: Database, limit: int, *, project: str | None, group: str | None, after: str | None
 ) -> Sequence[hold_rows.ShownHold]:
-    """Return who is held until when, in the order of their uuids.
+    """Return the held consumers and the ends of their holds, in the order of their uuids.
 
-    :param after: the uuid of the last one that is known already.
+    :param after: the uuid of the last consumer of the previous page.
     """
     return db.read(lambda reader: hold_rows.list_valid(reader, limit, project, group, after))

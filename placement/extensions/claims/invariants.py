@@ -1,4 +1,4 @@
-"""The truths of groups and holds in every committed state (:mod:`placement.db.invariants`)."""
+"""The invariants of groups and holds (:mod:`placement.db.invariants`)."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def _lacks_consumer(table: Table) -> Any:
     return ~exists(select(literal(1)).select_from(_consumers).where(names_consumer(table)))
 
 
-# A deletion of a consumer deletes these rows.
+# The deletion of a consumer deletes these rows.
 _orphans = union_all(
     *(
         select(
@@ -31,7 +31,7 @@ _ORPHANS = select(_orphans.subquery())
 
 
 def _remove_orphans(tx: Transaction) -> int:
-    """Remove rows that a deletion of their consumer would have removed."""
+    """Remove rows whose consumer was deleted without them."""
     return sum(
         tx.change(delete(table).where(_lacks_consumer(table))) for table in consumer_keys.TABLES
     )
@@ -43,7 +43,7 @@ _GROUPLESS = select(
 
 
 def _remove_groupless(tx: Transaction) -> int:
-    """Remove the members of groups that are missing."""
+    """Remove members whose group is missing."""
     return tx.change(delete(_members).where(~exists().where(_groups.c.id == _members.c.group_id)))
 
 

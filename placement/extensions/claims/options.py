@@ -1,4 +1,4 @@
-"""The options of claims decided here in ``[insight]``."""
+"""The options in ``[insight]`` of claims with chosen places."""
 
 from oslo_config import cfg
 

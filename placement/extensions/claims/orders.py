@@ -1,4 +1,4 @@
-"""Claims as they are ordered, and how they end: the values that the rooms of claims pass on."""
+"""Orders of claims and their outcomes: the values that the modules of claims pass to each other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ from placement.search.request import NameSets
 class Claim:
     """One consumer with the request for it. Equal queries are one object.
 
-    :param generation: the one the client read; None for a new consumer.
-    :param query: as it was sent; of several the first.
-    :param asked: the same, parsed.
-    :param queries: all of a claim that names several, the one that is liked best first; none of one with
-        ``query``, whose answer names no choice.
-    :param author: who asked for it: the thread of another request may write it.
+    :param generation: the generation that the client read; None for a new consumer.
+    :param query: the query as sent; the first of several.
+    :param asked: the parsed query.
+    :param queries: all queries of a claim with several, best first; empty for a claim with ``query``, whose
+        answer names no choice.
+    :param author: the author of the claim, since the thread of another request may write it.
     """
 
     consumer_uuid: str
@@ -43,7 +43,7 @@ class Claim:
         return self.queries or (self.asked,)
 
     def change_to(self, allocations: Mapping[str, Mapping[str, int]]) -> ConsumerChange:
-        """Return what the claim does to its consumer if it is given these allocations."""
+        """Return the change of the consumer if the claim gets these allocations."""
         return ConsumerChange(
             self.consumer_uuid,
             allocations,
@@ -59,9 +59,9 @@ class Claim:
 class Order:
     """Claims that are granted together or not at all.
 
-    :param rules: those that the request names, by group.
-    :param hold_s: for how long the consumers are held; None for good.
-    :param avoid: traits by which trees are avoided, for the answer: each query says so itself.
+    :param rules: the rules that the request names, by group.
+    :param hold_s: the duration of the holds; None claims for good.
+    :param avoid: the traits by which trees are avoided, for the answer only, since each query has them too.
     """
 
     claims: Sequence[Claim]
@@ -72,22 +72,22 @@ class Order:
 
     @property
     def has_premises(self) -> bool:
-        """Whether what its consumers hold, or the members of groups, must be read before choosing."""
+        """Whether holdings of consumers or members of groups must be read before choosing."""
         return bool(self.group_names) or any(claim.generation is not None for claim in self.claims)
 
     @property
     def is_one_new_consumer(self) -> bool:
-        """Whether it is one consumer that is claimed for good, and depends on nothing but the picture."""
+        """Whether the order is one new consumer, claimed for good, that depends only on the picture."""
         return len(self.claims) == 1 and not (self.hold_s or self.has_premises)
 
     @property
     def has_alternatives(self) -> bool:
-        """Whether some claim names its queries in a list."""
+        """Whether any claim names its queries in a list."""
         return any(claim.queries for claim in self.claims)
 
     @property
     def group_names(self) -> list[str]:
-        """The groups that some claim is to be a member of, in the order in which they are named first."""
+        """The groups that the claims join, in the order of their first mention."""
         return list(dict.fromkeys(name for claim in self.claims for name in claim.groups))
 
     @property
@@ -108,11 +108,11 @@ class Grant(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """All consumers have what they asked for, in the order asked.
+    """The grants of all consumers, in the order of the request.
 
-    ``expires_at``: until when they are held, in milliseconds since the epoch. ``attempts``: at writing it.
-    ``positions``: of the queries that were chosen, one for each grant; None for the first of each.
-    ``exact``: it is certain that none before them could be granted.
+    ``expires_at``: the end of the holds, in milliseconds since the epoch. ``attempts``: the number of
+    attempts to write. ``positions``: the positions of the chosen queries, one for each grant; None if each is
+    the first. ``exact``: it is certain that no earlier query could be granted.
     """
 
     grants: Sequence[Grant]
@@ -123,9 +123,9 @@ class Granted(NamedTuple):
 
 
 class Unplaced(NamedTuple):
-    """The claim that could not be placed, and why. ``groups``: those whose rules kept it out of trees.
+    """The claim that could not be placed, and why. ``groups``: the groups whose rules excluded trees.
 
-    ``explanations``: of each of its queries. ``avoided``: how many trees take nothing new.
+    ``explanations``: the explanations of its queries. ``avoided``: the number of avoided trees.
     """
 
     claim: Claim
@@ -137,9 +137,9 @@ class Unplaced(NamedTuple):
 
 
 class LookAgain(NamedTuple):
-    """Nothing was written, and nothing is certain: places are to be chosen again on the present picture.
+    """Nothing was written and nothing is certain: places must be chosen again on the present picture.
 
-    ``overtaken``: there were places, and others were faster.
+    ``overtaken``: places were found, but other claims were faster.
     """
 
     overtaken: bool

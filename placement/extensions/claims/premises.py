@@ -1,4 +1,4 @@
-"""The premises of an order beside the picture, as they are read without locks: holdings and groups."""
+"""The premises of an order that are not in the picture, read without locks: holdings and groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from placement.search.group_rules import GroupRule, domains_by_member
 
 
 class GroupRuleDiffers(errors.Conflict):
-    """A claim names a group that has another rule."""
+    """A claim names a group with another rule."""
 
     code = "placement.group_rule"
     reason = "group_rule"
@@ -29,7 +29,7 @@ class GroupRuleDiffers(errors.Conflict):
 
 
 class GroupUndefined(errors.BadRequest):
-    """A claim names a group that does not exist, and no rule for it."""
+    """A claim names a group that does not exist, without a rule for it."""
 
     reason = "unknown_group"
     about = "name"
@@ -38,9 +38,9 @@ class GroupUndefined(errors.BadRequest):
 
 
 class FoundGroup(NamedTuple):
-    """A group as the claims find it. ``roots``: of the trees of all members that stay.
+    """A group as the claims find it. ``roots``: the roots of the trees of all members that stay.
 
-    ``is_new``: no group of this name is stored.
+    ``is_new``: whether no group of this name is stored.
     """
 
     state: GroupState
@@ -60,10 +60,10 @@ NO_PREMISES = Premises((), {})
 
 
 def read_premises(tx: Access, order: Order) -> Premises:
-    """Read what the consumers hold that are claimed anew, and the members of the groups.
+    """Read the holdings of existing consumers, and the members of the groups.
 
-    :raises GroupRuleDiffers: 409
-    :raises GroupUndefined: 400
+    :raises GroupRuleDiffers: 409, a group has another rule
+    :raises GroupUndefined: 400, a group neither exists nor has a rule
     """
     replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
     held = tree_rows.allocations_of_all(tx, replaced) if replaced else ()
@@ -73,7 +73,8 @@ def read_premises(tx: Access, order: Order) -> Premises:
     rules = {}
     for name in order.group_names:
         row, given = rows.get(name), order.rules.get(name)
-        # A row without members is what is left of a group that has ended: it may begin with another rule.
+        # A row without members is left over from a group that has ended, which may begin again with another
+        # rule.
         old = rule_of(row) if row is not None and row.id in alive else None
         if old is not None and given not in (None, old):
             raise GroupRuleDiffers(name=name, rule=old.rule, at_most=old.at_most, level=old.level)
@@ -91,7 +92,7 @@ def find_groups(
     rows: Mapping[str, GroupRow],
     members: Sequence[MemberRow],
 ) -> dict[str, FoundGroup]:
-    """Return the groups with those members that are not claimed for now: those leave and may come back."""
+    """Return the groups without the members that are claimed again, which leave and can rejoin."""
     claimed = {claim.consumer_uuid for claim in order.claims}
     stay: dict[int, list[MemberRow]] = {}
     for member in members:
@@ -109,12 +110,12 @@ def find_groups(
 
 
 def read_premises_again(tx: Access, order: Order) -> Premises:
-    """Read the same when the order is about to be refused for lack of room.
+    """Read the premises again before the order is refused for lack of room.
 
-    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     """
-    # Generations come before room: a claim that is sent again because its answer was lost must not be told
-    # that there is no room, which it has taken itself.
+    # Generations are checked before room: a claim repeated because its answer was lost must not be refused
+    # for lack of room that it has taken itself.
     changes = [claim.change_to({}) for claim in order.claims]
     names = {"consumers": [claim.consumer_uuid for claim in order.claims]}
     replacement.require_generations(changes, ledger_rows.read(tx, names))

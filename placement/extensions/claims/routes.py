@@ -1,4 +1,4 @@
-"""The part of the URL page that claims have: see :mod:`placement.routes`."""
+"""The routes of claims: see :mod:`placement.routes`."""
 
 from placement.extensions.claims import handlers
 from placement.web.dispatch import Actions, acts, shows, takes

@@ -1,4 +1,4 @@
-"""The rules of claims decided here."""
+"""The policy rules of claims with chosen places."""
 
 from placement.policies.rule import Rule
 

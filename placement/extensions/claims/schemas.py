@@ -1,4 +1,4 @@
-"""Bodies and query strings of claims decided here (specification 09)."""
+"""Bodies and query strings of claims with chosen places (specification 09)."""
 
 from placement.schemas import allocation_candidate
 from placement.schemas.allocation import OWNER_ID, TYPE
@@ -15,7 +15,7 @@ LONGEST_HOLD_S = 86_400
 DEFAULT_LIMIT = 1000
 
 _UUID = {"type": "string", "format": "uuid"}
-# Clients and proxies take parts that are dots out of a path: nobody could read such a group.
+# Clients and proxies remove path segments of dots, so such a group could never be read.
 _NO_DOTS = r"^(?!(?:[\s\S]*/)?\.\.?(?:/|$))[^\u0000]{1,255}$"
 _GROUP_NAME = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _NO_DOTS}
 _RULE = allow_only(

@@ -1,8 +1,8 @@
 """Claims of many consumers: chosen on the picture, written in one transaction (specification 09).
 
-What is chosen may be out of date when it is written. The transaction checks it under its locks: room and
-units by the inventories, all else by the log of changes, groups by their members. If something does not hold,
-it is chosen again on the refreshed picture, until the deadline.
+A choice can be outdated when it is written. The transaction checks it under its locks: room and units by the
+inventories, groups by their members, everything else by the log of changes. If a check fails, the service
+chooses again on the refreshed picture, until the deadline.
 """
 
 import random
@@ -31,7 +31,7 @@ PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
 
 
 class NoCandidate(errors.Conflict):
-    """A claim that could not be placed; nothing was written.
+    """A claim could not be placed, and nothing was written.
 
     ``document``: the consumer, whether it is certain that the claims do not fit, and why.
     """
@@ -50,7 +50,7 @@ class NoCandidate(errors.Conflict):
 
 
 class ClaimsGivenUp(errors.Unavailable):
-    """Others kept taking what was chosen, until the deadline."""
+    """Other claims kept taking the chosen places, until the deadline."""
 
     code = "placement.search_given_up"
     reason = "claims_given_up"
@@ -58,7 +58,7 @@ class ClaimsGivenUp(errors.Unavailable):
 
 
 class ClaimsCutShort(errors.Unavailable):
-    """The deadline came before places for all claims were found, or it was clear that there are none."""
+    """The deadline passed before it was known whether all claims have places."""
 
     code = "placement.search_given_up"
     reason = "search_given_up"
@@ -71,10 +71,10 @@ class ClaimsCutShort(errors.Unavailable):
 def place(
     db: Database, picture: Picture, order: Order, work_factor: int, work: Work
 ) -> Granted | Unplaced:
-    """Claim for all consumers, or for none and say why.
+    """Claim for all consumers, or for none with the reason.
 
-    :param work: what choosing and explaining may cost, and the deadline.
-    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :param work: the budget for choosing and explaining, and the deadline.
+    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     :raises GroupRuleDiffers: 409
     :raises GroupUndefined, UnknownNameInQuery: 400
     :raises ClaimsGivenUp, ClaimsCutShort: 503
@@ -86,12 +86,12 @@ def place(
             retries += 1
             if not work.look():
                 raise ClaimsGivenUp
-            # Without a random pause requests that were overtaken together would overtake one another again.
+            # Without a random pause, requests that collided would collide again.
             time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
         try:
             answer = _place_once(db, picture, order, work_factor, work)
         except WorkEnded:
-            # There was room at the first choice: then others took it, and the time has ended.
+            # The first choice found room, which other claims then took until the time ended.
             raise (ClaimsGivenUp if retries else ClaimsCutShort) from None
     if isinstance(answer, Unplaced):
         figures.CLAIMS.count("refused", number=len(order.claims))
@@ -101,23 +101,23 @@ def place(
 def _place_once(
     db: Database, picture: Picture, order: Order, work_factor: int, work: Work
 ) -> Granted | Unplaced | LookAgain:
-    """Read what it depends on, choose, write.
+    """Read the premises, choose places, and write them.
 
-    :raises WorkEnded: with more time there might be places.
+    :raises WorkEnded: with more time places might be found.
     """
     premises = (
         db.snapshot(lambda tx: read_premises(tx, order)) if order.has_premises else NO_PREMISES
     )
     with refuse_unknown_names(), picture.look(order.names) as look:
-        # The other half is for the explanation.
+        # The other half of the time is for the explanation.
         with work.part(2) as part:
             chosen = choose_places(look, order, premises, part)
         if isinstance(chosen, NoPlace):
             if chosen.timed_out:
                 # Without a known result there is nothing to explain.
                 raise WorkEnded
-            # Inside the look, since the cloud of the refusal may be that of the picture. On it the claims
-            # before this one have their places: the explanation is of what was left.
+            # The explanation is made while the cloud is open, since it can be the cloud of the picture.
+            # Earlier claims have their places on it, so the explanation is about the remaining room.
             claim = order.claims[chosen.number]
             searches, why = work_factor // len(claim.options), []
             for left, asked in zip(range(len(claim.options), 0, -1), claim.options, strict=True):
@@ -126,11 +126,11 @@ def _place_once(
             avoided = len(look.cloud.list_avoided(order.avoid))
             refusal = Unplaced(claim, chosen.number, chosen.exact, chosen.kept_out, why, avoided)
     if isinstance(chosen, Chosen):
-        # The write comes after the look: it may wait for locks, and while a cloud is read each change goes
-        # into a copy of it.
+        # The write follows the reading of the cloud: it can wait for locks, and while a cloud is open each
+        # change needs a copy of it.
         return write(db, order, chosen)
-    # The look removes holds that are over, and members of groups with them, which were still among the
-    # premises: nobody is refused for the sake of those.
+    # Opening the cloud removes expired holds, and members of groups with them, which were still among the
+    # premises: no claim is refused because of those.
     if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.look():
         return LookAgain(overtaken=False)
     return refusal

@@ -49,9 +49,9 @@ hosts, asking first is cheaper."""
 
 @dataclass(slots=True)
 class _Desk:
-    """The state that the threads of a process share that place claims.
+    """The state that the claiming threads of a process share.
 
-    ``overtaken_s``: when something was last chosen in vain, by the monotonic clock.
+    ``overtaken_s``: the time of the last choice that was overtaken, on the monotonic clock.
     """
 
     batchers: dict[TreeOrder, ClaimBatcher[Order, Granted | LookAgain]] = field(default_factory=dict)
@@ -62,14 +62,14 @@ _DESKS: WeakKeyDictionary[Picture, _Desk] = WeakKeyDictionary()
 
 
 def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Granted | LookAgain:
-    """Claim for all consumers if that is possible at once; else write nothing.
+    """Claim for all consumers if that is possible at once; otherwise write nothing.
 
     :raises ConsumerConflict: 409
     :raises UnknownNameInQuery: 400
     :raises OutcomeUnknown: 503, also of the COMMIT of another thread.
     """
     if order.has_premises:
-        # The premises are read from rows in any case: one look at the picture costs little in addition.
+        # The premises are read from the database in any case, so one reading of the picture adds little.
         return LookAgain(overtaken=False)
     desk = _DESKS.setdefault(picture, _Desk())
     if not order.is_one_new_consumer:
@@ -86,9 +86,9 @@ def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Gra
 
 
 def _tolerable_age_s(desk: _Desk, order: Order) -> float:
-    """Return how old the picture may be on which is chosen."""
-    # A grant is checked when it is written, and nothing is refused by a picture that may be old. But no check
-    # says which tree is the emptiest, or the fullest: "spread" and "pack" need the present state.
+    """Return how old the picture for a choice can be."""
+    # A grant is checked when it is written, and an old picture never refuses a claim. But no check finds the
+    # emptiest or fullest tree, so "spread" and "pack" need the present state.
     is_calm = time.monotonic() - desk.overtaken_s > CALM_S
     return AGE_S if order.strategy == "any" and is_calm else 0.0
 
@@ -96,7 +96,7 @@ def _tolerable_age_s(desk: _Desk, order: Order) -> float:
 def _try(
     db: Database, picture: Picture, desk: _Desk, order: Order, work: Work, age_s: float
 ) -> Granted | LookAgain:
-    """Choose on what may be old, in one order of the claims, and write it."""
+    """Choose on a picture that may be old, in one order of the claims, and write the choice."""
     with (
         refuse_unknown_names(),
         picture.look(order.names, age_s) as look,
@@ -106,7 +106,7 @@ def _try(
     if isinstance(chosen, NoPlace):
         return LookAgain(overtaken=False)
     answer = write(db, order, chosen)
-    # A second attempt means that the provider was not as the picture had it.
+    # A second attempt means that the provider differed from the picture.
     if isinstance(answer, LookAgain) or answer.attempts > 1:
         desk.overtaken_s = time.monotonic()
     return answer
@@ -115,12 +115,13 @@ def _try(
 def _try_together(
     db: Database, picture: Picture, desk: _Desk, orders: Sequence[Order], work: Work
 ) -> Sequence[Granted | LookAgain]:
-    """Place the claims of several requests as one gang; if that fails each looks again by itself.
+    """Place the claims of several requests as one gang; if that fails, each tries again by itself.
 
     :raises OutcomeUnknown: 503
     """
     queries: dict[tuple[str, frozenset[str]], RelaxableRequest] = {}
-    # Equal queries become one object, of which choosing makes one search. Each request avoids its own trees.
+    # Equal queries become one object, so that choosing makes one search of them. Each request avoids its own
+    # trees.
     claims = [
         replace(claim, asked=queries.setdefault((claim.query, order.avoid), claim.asked))
         for order in orders
@@ -138,7 +139,7 @@ def _try_together(
     except errors.OutcomeUnknown:
         raise
     except errors.PlacementError:
-        # The error belongs to one of the claims, and is no answer to the others.
+        # The error belongs to one of the claims, and must not be the answer to the others.
         return each_alone
     if isinstance(answer, LookAgain):
         return each_alone

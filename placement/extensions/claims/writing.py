@@ -1,4 +1,4 @@
-"""The transaction of claims whose places are chosen: it checks under its locks what they depend on."""
+"""The transaction that writes chosen places, and checks their conditions under its locks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,9 +26,9 @@ class Overtaken(errors.ConcurrentUpdate):
 
 
 def write(db: Database, order: Order, chosen: Chosen) -> Granted | LookAgain:
-    """Write what was chosen, or nothing where something that it depends on has changed since.
+    """Write the chosen places, or nothing if one of their conditions has changed since.
 
-    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     :raises OutcomeUnknown: 503
     """
     try:
@@ -45,9 +45,9 @@ def write(db: Database, order: Order, chosen: Chosen) -> Granted | LookAgain:
 
 
 def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
-    """Write it; locks are taken in the order of the maintainers' page on claims.
+    """Write the choice; the order of locks is on the maintainers' page on claims.
 
-    :raises Overtaken: something that it depends on is not as it was seen.
+    :raises Overtaken: a condition of the choice has changed.
     """
     groups = {}
     if chosen.rules:
@@ -71,14 +71,14 @@ def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
             Grant(each.consumer_uuid, generations[each.consumer_uuid], *each[1:])
             for each in chosen.assigned
         ]
-        # There is one provider, and nothing at all of it has changed: that is a condition of the statement,
-        # so there is nothing to check under locks. Two messages to PostgreSQL instead of four, and 0.87 of
+        # There is one provider, and a condition of the statement says that nothing about it has changed, so
+        # no check under locks is needed. This takes two messages to PostgreSQL instead of four, and 0.87 of
         # the service's processor time.
         if is_everyday and ledger.try_claim(tx, replaced, owners, reading, chosen.revision):
             return Granted(grants, None, tx.attempt, chosen.positions, chosen.exact)
         providers, inventories = ledger.write_then_lock(tx, replaced)
     except (replacement.DoesNotFit, replacement.ProviderMissing, replacement.ClassMissing):
-        # The client has named no place, so none of this is its error: others have changed what was chosen.
+        # The client did not name a place, so these are not its errors: others have changed the chosen places.
         raise Overtaken from None
     if groups:
         _require_rules(tx, order, chosen, groups)
@@ -91,11 +91,12 @@ def _write(tx: Transaction, order: Order, chosen: Chosen) -> Granted:
 def _require_rules(
     tx: Transaction, order: Order, chosen: Chosen, groups: Mapping[str, GroupRow]
 ) -> None:
-    """Check that the groups, which are locked, keep their rules with the new members.
+    """Check that the locked groups keep their rules with the new members.
 
-    :raises Overtaken:
+    :raises Overtaken: a rule would be broken
     """
-    # Read after the providers are locked: a plain write, which looks at no group, may have moved a member.
+    # The members are read after the providers are locked: a plain write, which does not lock groups, may have
+    # moved one.
     members = group_rows.read_members(tx, [row.id for row in groups.values()])
     alive = {member.group_id for member in members}
     for name, row in groups.items():
@@ -115,19 +116,19 @@ def _require_rules(
         occupied = Occupancy.of(group.state.rule, group.state.members)
         for trees in joining[name]:
             occupied.add(group.state.rule.domains(trees, group.state.aggregates))
-        # A member in a tree that was not looked at: nothing says whether that tree has moved.
+        # The member is in a tree that was not read, and nothing shows whether that tree has moved.
         if not occupied.kept or not group.roots <= chosen.member_roots:
             raise Overtaken
 
 
 def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
-    """Check that of the trees that take part nothing has changed but inventories and usage.
+    """Check that only inventories and usage have changed in the trees that take part.
 
-    The providers are locked, so there is one committed state in which all is as it was chosen: that which
-    this statement reads. In it the queries that were skipped have no candidate either: they had none in
-    the state that was looked at, and no provider that could serve them has changed from that state to this.
+    The providers are locked, so everything is as chosen in one committed state: the one that this statement
+    reads. In it the skipped queries have no candidate either: they had none in the state of the choice, and
+    no provider that could serve them has changed since.
 
-    :raises Overtaken:
+    :raises Overtaken: more has changed
     """
     log, _ = cloud_rows.log(tx)
     changed = log.changed_since(chosen.log) if log is not None else None
@@ -138,13 +139,13 @@ def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
             raise Overtaken
         return
     if chosen.passed_over is not None and log is not None:
-        # The log was cut, so anything may have become free. The next look begins with a new one.
+        # The log was cut, so any room may have become free. The next attempt begins with a new log.
         raise Overtaken
-    # The log was cut, or another service writes too, which names nothing in it: the providers are compared.
+    # The log was cut, or another service writes without naming its changes, so the providers are compared.
     contents = cloud_rows.steady_contents(tx, chosen.providers)
     if contents is None:
         raise Overtaken
-    # The rows are compared as a cloud, in which missing parents and roots are left out alike.
+    # The rows are compared as a cloud, which leaves missing parents and roots out in the same way.
     found = Cloud()
     found.replace(make_records(contents))
     by_id = {id_: SteadyPart.of(found, index) for id_, index in found.index_of.items()}
@@ -159,8 +160,8 @@ def _write_rows(
     generations: Mapping[str, int],
     groups: Mapping[str, GroupRow],
 ) -> int | None:
-    """Write who is a member of which group, and who is held; return until when."""
-    # A record without visible allocations, which is claimed as a new consumer, may be a member too.
+    """Write the members of groups and the holds; return when the holds expire."""
+    # A record without visible allocations, which is claimed as a new consumer, can be a member too.
     existing = [uuid for uuid, before in replaced.consumers.items() if before.record is not None]
     named = {*existing, *(claim.consumer_uuid for claim in order.claims if claim.groups)}
     if order.hold_s:

@@ -6,7 +6,7 @@ from placement.extensions.explorer.routes import ROUTES
 
 
 def _begin(service: Service) -> None:
-    """Refuse to start with templates that lead nowhere."""
+    """Refuse to start with templates that are not URLs."""
     links.read(service.conf)
 
 

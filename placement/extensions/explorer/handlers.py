@@ -22,7 +22,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Scripts, styles and answers come from this service alone, and text never becomes markup.
+# The policy allows scripts, styles and answers from this service alone, and text never becomes markup.
 PROTECTION = [
     (
         "Content-Security-Policy",
@@ -57,16 +57,16 @@ def show_file(request: Request) -> Response:
 
 
 def lead_to_page(request: Request) -> Response:
-    """GET /-/explorer: relative addresses in the page need the slash at the end."""
+    """GET /-/explorer, a redirect, since relative addresses in the page need the slash at the end"""
     response = empty_response(request, status=308, location=link(request, f"{EXPLORER}/"))
-    # WSGI asks for a type with every status but 204 and 304.
+    # WSGI requires a type with every status but 204 and 304.
     response.headerlist.append(("Content-Type", MEDIA_TYPES[".html"]))
     return response
 
 
 @lru_cache(maxsize=1)
 def _read_files() -> Mapping[str, tuple[bytes, str, str]]:
-    """Return content, media type and tag of the package's files, by path; no other is ever opened."""
+    """Return content, media type and tag of the package's files by path; no other file is ever opened."""
     found = {}
     with resources.as_file(resources.files("placement.extensions.explorer") / "page") as folder:
         for path in folder.rglob("*.*"):

@@ -8,16 +8,17 @@ from oslo_config import cfg
 from placement.advice import NotConfigured
 
 KINDS: Final = ("consumer", "project")
-# A name must not choose the host, so the placeholder is behind it. No password: the page would show it.
+# A name must not choose the host, so the placeholder must follow the host. Passwords are refused, since the
+# page would show them.
 _BEGIN = r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?[/?#]"
 _REST = r"[!#-&(-;=?-\[\]_a-z~]"
 """The characters that a URL may have, without quotation marks, braces, and the like."""
 
 
 def read(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """Return the URL templates that are set, by what they lead to.
+    """Return the configured URL templates, by the kind of page.
 
-    :raises NotConfigured: with a sentence for each that is not one.
+    :raises NotConfigured: templates are faulty; with a sentence for each.
     """
     given = {kind: getattr(conf.insight, f"link_{kind}") for kind in KINDS}
     templates = {kind: template for kind, template in given.items() if template}

@@ -1,4 +1,4 @@
-"""The part of the URL page that the explorer has: see :mod:`placement.routes`."""
+"""The routes of the explorer: see :mod:`placement.routes`."""
 
 from placement.extensions.explorer import handlers
 from placement.web.dispatch import Actions, acts, shows

@@ -1,1 +1,1 @@
-"""Which trees have changed since a token."""
+"""The feed, which lists the trees that have changed since a token."""

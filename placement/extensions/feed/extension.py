@@ -7,7 +7,7 @@ from placement.web.worker_threads import count_threads
 
 
 def _begin(service: Service) -> Lookout:
-    """Let as many requests wait as the option says, or a quarter of the threads."""
+    """Make the lookout; as many requests can wait as the option says, or a quarter of the threads."""
     most = service.conf.insight.waiting
     return Lookout(service.database, count_threads() // 4 if most is None else most)
 

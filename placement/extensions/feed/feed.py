@@ -1,8 +1,8 @@
 """The log of changes, for clients that follow a cloud (specification 07 section 10).
 
 A token is a state of the log: the mark of each slot. As with the picture of a search, the transactions of a
-slot are in the order of their commits, so that none is skipped that began early and ended late.
-During a coexistence it is a digest of the signs, by which nothing but "something" is known.
+slot are in the order of their commits, so that none is skipped that began early and ended late. During a
+coexistence the token is a digest of checksums, which only shows that something has changed.
 """
 
 import secrets
@@ -41,8 +41,8 @@ class TokenTooOld(errors.PlacementError):
 class Token(NamedTuple):
     """A state of all trees.
 
-    ``marks``: of the log, slot by slot; none where there is no log to go by. ``check``: a digest of how the
-    slots came to these marks, or, without them, of all that can be compared.
+    ``marks``: the marks of the log, slot by slot; empty without a usable log. ``check``: a digest of the
+    entries that led to these marks, or, without marks, of all checksums.
     """
 
     marks: tuple[int, ...]
@@ -50,16 +50,16 @@ class Token(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what :meth:`show` made.
+        """Read the text that :meth:`show` made.
 
-        :raises MalformedRequest:
+        :raises MalformedRequest: it is not such a text
         """
         try:
             given = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except ValueError:
             given = b""
         marks, check = given[:-_CHECK_BYTES], given[-_CHECK_BYTES:]
-        # The library skips what is not of its alphabet: what was damaged is not what is shown.
+        # The library skips characters outside its alphabet, so a damaged text is detected by comparison.
         if len(check) == _CHECK_BYTES and len(marks) in (0, _MARKS.size):
             token = cls(_MARKS.unpack(marks) if marks else (), check)
             if token.show() == text:
@@ -69,16 +69,16 @@ class Token(NamedTuple):
         )
 
     def show(self) -> str:
-        """Return it as text that can stand in a URL."""
+        """Return the token as text for a URL."""
         marks = _MARKS.pack(*self.marks) if self.marks else b""
         return urlsafe_b64encode(marks + self.check).decode().rstrip("=")
 
 
 class ChangedTree(NamedTuple):
-    """A tree of which something that is shown may have changed.
+    """A tree whose visible data may have changed.
 
-    ``name``: of the root; None if there is no such tree any more. ``usage_alone``: nothing but what is used,
-    and by whom.
+    ``name``: the name of the root; None if the tree was deleted. ``usage_alone``: only usage and its
+    consumers have changed.
     """
 
     root_uuid: str
@@ -87,7 +87,7 @@ class ChangedTree(NamedTuple):
 
 
 class FeedPage(NamedTuple):
-    """The changes until ``next``; not ``complete``: there is more, after ``next``."""
+    """The changes until ``next``; if not ``complete``, more changes follow ``next``."""
 
     next: Token
     trees: Sequence[ChangedTree]
@@ -95,16 +95,16 @@ class FeedPage(NamedTuple):
 
 
 def find_token(db: Database) -> Token:
-    """Return the token of now. One statement, and those that remove expired holds.
+    """Return the present token. One statement, and the statements that remove expired holds.
 
-    During a coexistence six statements, which cost as much as a look of the picture then.
+    During a coexistence six statements, which cost as much as a refresh of the picture then.
     """
-    # Only this look tells a follower that holds have expired: a follower does not search.
+    # A follower does not search, so only this reading removes expired holds for it.
     log, _ = freshness.look_without_expired(db, lambda: db.read(cloud_rows.log), lambda found: found[1])
     if log is None:
         return Token((), _digest_signs(db.snapshot(partial(read_signs, before=None))))
     now = _token_at(log, {slot: mark for slot, (mark, _) in log.slots.items()})
-    # The token is unlike any other if slots are missing: a write of such a slot would not show.
+    # With missing slots the token is unique each time: a write to such a slot would not show.
     return now or Token((), secrets.token_bytes(_CHECK_BYTES))
 
 
@@ -113,8 +113,8 @@ def read_changes(db: Database, since: Token | None, limit: int) -> FeedPage:
 
     One statement if nothing has changed, otherwise four at least.
 
-    :param limit: no more trees than that; one entry of the log may name 90.
-    :raises TokenTooOld:
+    :param limit: the most trees to return, except that one entry of the log can name 90.
+    :raises TokenTooOld: the log no longer has all changes
     """
     now = find_token(db)
     if since is None or since == now:
@@ -128,8 +128,8 @@ def read_changes(db: Database, since: Token | None, limit: int) -> FeedPage:
 
 
 def _read_trees(tx: Snapshot, since: Token, limit: int) -> FeedPage | None:
-    """Return what the log names since a token; None if it does not reach back so far."""
-    # Read anew: a provider that was deleted meanwhile is named by a newer entry alone.
+    """Return the changes that the log names since a token; None if it does not reach back so far."""
+    # The log is read again: only a newer entry names a provider that was deleted meanwhile.
     log, _ = cloud_rows.log(tx)
     if log is None:
         return None
@@ -141,7 +141,7 @@ def _read_trees(tx: Snapshot, since: Token, limit: int) -> FeedPage | None:
         entries = log.entries_since(slot, mark)
         if entries is None:
             return None
-        # Oldest first: an answer that is cut leaves the newer ones of a slot for the next.
+        # The oldest entries come first: an answer that is cut leaves the newer ones of a slot for the next.
         written += [(slot, entry) for entry in reversed(entries)]
     roots = tree_rows.find_roots(tx, {id_ for _, entry in written for id_ in entry.ids})
     alive = tree_rows.find_existing_roots(tx, {entry.left for _, entry in written if entry.left})
@@ -162,8 +162,8 @@ def _read_trees(tx: Snapshot, since: Token, limit: int) -> FeedPage | None:
 
 
 def _name_trees(entry: Entry, roots: Mapping[int, Root]) -> set[str]:
-    """Return the roots of the trees in which its providers are now, and of the one that they have left."""
-    # A provider without a tree was deleted since, and the entry of that names the tree.
+    """Return the roots of the present trees of an entry's providers, and of the tree that they have left."""
+    # A provider without a tree was deleted since, and the entry of its deletion names the tree.
     return {roots[id_].uuid for id_ in entry.ids if id_ in roots} | ({entry.left} - {""})
 
 
@@ -171,8 +171,9 @@ def _token_at(log: Log, marks: Mapping[int, int]) -> Token | None:
     """Return the token of a log that had these marks; None if slots are missing."""
     if log.slots.keys() != set(range(SLOTS)):
         return None
-    # The last write of each slot too: an earlier release steps the marks by so little that a restored backup
-    # which lacks one write comes by its mark again, once in 30,000 times, but hardly by the same entry.
+    # The check includes the last write of each slot: an earlier release steps marks by so little that a
+    # restored backup without one write can reach its mark again, once in 30,000 times, but hardly with the
+    # same entry.
     entries = [entry or "" for entry in _entries_at(log, marks)]
     return Token(tuple(marks[slot] for slot in range(SLOTS)), _digest(entries))
 
@@ -183,10 +184,10 @@ def _entries_at(log: Log, marks: Mapping[int, int]) -> list[str | None]:
 
 
 def _may_be_of(log: Log, token: Token) -> bool:
-    """Say whether a log had this token, as far as the log still has the entries by which it came to it.
+    """Return whether a log can have had this token, as far as it still has the entries that led to it.
 
-    Of an entry that a later write has cut off the mark alone is left, which :meth:`Log.entries_since` meets
-    or does not.
+    If a later write has cut an entry off, only its mark is left, and :meth:`Log.entries_since` checks the
+    mark.
     """
     marks = dict(enumerate(token.marks))
     if log.slots.keys() != marks.keys():

@@ -20,7 +20,7 @@ def list_changes(request: Request) -> Response:
     wait_s = bound_wait(asked_s)
     try:
         found = feed.read_changes(request.db, since, limit)
-        # A process of one thread serves nobody while it waits.
+        # A process with one thread cannot serve other requests while one waits.
         if since is not None and wait_s and not found.trees:
             has_hung_up = make_detector(request.environ)
 

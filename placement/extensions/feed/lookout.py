@@ -1,4 +1,4 @@
-"""Requests that wait for a change: few, without a connection, and with one look for all of them."""
+"""Requests that wait for a change: a few, without a connection, sharing one query."""
 
 import threading
 import time
@@ -18,11 +18,11 @@ HUNG_UP_S = 1.0
 
 
 class Lookout:
-    """The place where the requests of one process wait for a state other than the one they know.
+    """The place where requests of one process wait for a state other than the one they know.
 
-    The first of them that finds a look due asks the database, for all. No thread but theirs does anything.
+    The first that finds a query due asks the database for all of them. There is no further thread.
 
-    :param most: how many wait at once.
+    :param most: the number of requests that can wait at once.
     """
 
     def __init__(self, db: Database, most: int) -> None:
@@ -33,15 +33,15 @@ class Lookout:
         self._looking = False
         self._next_look_s = 0.0
         self._seen: Token | None = None
-        # The start of the look that saw the state, by the monotonic clock.
+        # The start of the query that saw the state, on the monotonic clock.
         self._seen_s = 0.0
 
     def wait(self, known: Token, seconds: float, ends_early: Callable[[], bool]) -> bool:
-        """Wait until the state is not ``known``, the time is over, or ``ends_early`` says so.
+        """Wait until the state is not ``known``, the time has ended, or ``ends_early`` is true.
 
-        :param known: what the caller has just read.
-        :param ends_early: the client has hung up, or the process is to stop; asked again and again.
-        :return: False, at once, if enough others wait.
+        :param known: the state that the caller has just read.
+        :param ends_early: returns whether the client has hung up or the process stops; called repeatedly.
+        :return: False, at once, if enough other requests wait.
         """
         with self._moved:
             if self._waiting >= self._most:
@@ -59,9 +59,9 @@ class Lookout:
     def _watch(
         self, known: Token, begun_s: float, end_s: float, ends_early: Callable[[], bool]
     ) -> None:
-        """Look, or let another look, until it is over. The caller holds the lock."""
+        """Query the state, or let another thread do it, until the wait ends. The caller holds the lock."""
         while (left_s := end_s - time.monotonic()) > 0 and not ends_early():
-            # A look that began before the caller read may have seen an older state, which differs too.
+            # A query that began before the caller read may have seen an older state, which differs too.
             if self._seen != known and self._seen_s >= begun_s:
                 return
             due_s = self._next_look_s - time.monotonic()
@@ -72,7 +72,7 @@ class Lookout:
                 self._look()
 
     def _look(self) -> None:
-        """Ask the database without the lock; if that fails it is this request's error, and another's turn."""
+        """Query the database without the lock; after a failure another request tries next."""
         self._looking = True
         self._moved.release()
         seen, seen_s = None, time.monotonic()

@@ -1,4 +1,4 @@
-"""The part of the URL page that the feed has: see :mod:`placement.routes`."""
+"""The routes of the feed: see :mod:`placement.routes`."""
 
 from placement.extensions.feed import handlers
 from placement.web.dispatch import Actions, shows

@@ -9,7 +9,7 @@ CHANGES = Schema(
         {
             "since": {"type": "string", "minLength": 1},
             "wait_s": {"type": "string", "pattern": "^([1-5]?[0-9]|60)$"},
-            # The entries of one transaction are not cut, and name at most 90 providers.
+            # The entries of one transaction are not divided, and name at most 90 providers.
             "limit": {"type": "string", "pattern": "^([1-9][0-9]{2,3}|10000)$"},
         }
     )

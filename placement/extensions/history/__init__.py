@@ -1,1 +1,1 @@
-"""Who wrote what, and what was there before."""
+"""The history: who wrote what, and the previous state."""

@@ -1,4 +1,4 @@
-"""Who wrote what."""
+"""The extension for the history of writes."""
 
 from collections.abc import Iterator
 

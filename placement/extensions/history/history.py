@@ -1,4 +1,4 @@
-"""The history: who wrote what, and the state before (specification 07 section 11)."""
+"""The history: who wrote what, and the previous state (specification 07 section 11)."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -32,9 +32,9 @@ class HistoryNotKept(errors.NotFound):
 class Written(NamedTuple):
     """The write of one request to a consumer on a provider, or to a provider.
 
-    ``user`` and ``project``: of the token. ``name``: of the provider, as it is now. ``generations``: before
-    and after; None where there was none.
-    ``before`` and ``after``: as JSON shows them; None for nothing, and for what cannot be read.
+    ``user`` and ``project``: the ids in the token. ``name``: the present name of the provider.
+    ``generations``: before and after, or None. ``before`` and ``after``: the states as JSON; None for
+    nothing, and for an unreadable state.
     """
 
     at: str
@@ -53,16 +53,16 @@ class Written(NamedTuple):
 
 
 class HistoryPage(NamedTuple):
-    """Writes, newest first. ``next``: the marker of the next page, None if there is none."""
+    """Writes, newest first. ``next``: the marker of the next page, or None."""
 
     writes: list[Written]
     next: str | None
 
 
 def read_writes(db: Database, given: Mapping[str, str], limit: int) -> HistoryPage:
-    """Return what the query asks for, at most ``limit`` of them. One statement.
+    """Return the writes that the query selects, at most ``limit``. One statement.
 
-    :param given: parameters of the query, which the schema has seen.
+    :param given: the parameters of the query, which the schema has checked.
     :raises HistoryNotKept: 404
     :raises MalformedRequest: a time that does not exist.
     """
@@ -77,7 +77,7 @@ def read_writes(db: Database, given: Mapping[str, str], limit: int) -> HistoryPa
         if name in given:
             asked[name] = _read_time(name, given[name])
     if "marker" in given:
-        # A row that is committed late stands where it was written, and moves none of the others.
+        # A row that is committed late is listed at the time of its write, and does not move other rows.
         asked["at"], asked["id"] = map(int, given["marker"].split("-"))
     rows = db.read(lambda reader: history_rows.find(reader, asked, limit + 1))
     last = rows[limit - 1] if len(rows) > limit else None
@@ -88,7 +88,7 @@ def read_writes(db: Database, given: Mapping[str, str], limit: int) -> HistoryPa
 
 
 def _read_time(name: str, text: str) -> int:
-    """Return a time as milliseconds since the epoch, rounded up: no row is asked for that is older."""
+    """Return a time as milliseconds since the epoch, rounded up, so that no older row is selected."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -118,14 +118,14 @@ def _make_written(row: HistoryRow) -> Written:
 
 
 def _read_name(before: Any, after: Any) -> str | None:
-    """Return the name of a provider that was deleted, where its own entry has it."""
+    """Return the name of a deleted provider, if its own entry has it."""
     return next((each["name"] for each in (after, before) if each and "name" in each), None)
 
 
 def _read_state(text: str | None) -> Any:
     try:
         state = orjson.loads(text or "null")
-        # A state nested too deep, or with numbers too large, cannot be shown either.
+        # A state that is nested too deep, or has too large numbers, cannot be shown either.
         return state if isinstance(state, dict) and orjson.dumps([[state]]) else None
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None

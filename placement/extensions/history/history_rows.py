@@ -1,12 +1,10 @@
-"""The history: what each write found and what it left (specification 07 section 11).
+"""The rows of the history: what each write found and what it left (specification 07 section 11).
 
-It is a watcher of writes (:mod:`placement.db.writes`). What consumers and providers have is read when a write
-has taken them; at its end the write says what its consumers have now, and providers are read again. The rows
-are inserted by the same transaction: what is not committed has none. Where the history is off there is no
-watcher: nothing is read, and nothing written.
-
-Rows are in the order of the writes for each consumer and each provider: they are inserted while the
-transaction has it, so the next writer's row has a larger id.
+A watcher of writes (:mod:`placement.db.writes`) makes them. The watcher reads consumers and providers when a
+write has taken them; at the end it gets the new state of consumers from the write, and reads providers again.
+The same transaction inserts the rows, so a write that is not committed has none. If the history is off there
+is no watcher, and nothing is read or written for it. The rows of a consumer or provider are in the order of
+its writes: they are inserted while the transaction locks it, so the next writer's row has a larger id.
 """
 
 import json
@@ -69,9 +67,9 @@ class ConsumerState(NamedTuple):
     held: Mapping[str, Mapping[str, int]]
 
     def show(self, provider_uuid: str | None) -> State | None:
-        """Return what is written of what it holds of one provider; None if it holds nothing there.
+        """Return the row's state of its holdings on one provider; None if it holds nothing there.
 
-        :param provider_uuid: None for a consumer that holds nothing at all.
+        :param provider_uuid: None for a consumer without any holdings.
         """
         if provider_uuid is not None and provider_uuid not in self.held:
             return None
@@ -84,7 +82,7 @@ class ConsumerState(NamedTuple):
 
 
 class HistoryWatcher:
-    """Leaves in the history what each write finds and what it leaves."""
+    """A watcher that records in the history what each write finds and what it leaves."""
 
     def take(
         self,
@@ -93,7 +91,7 @@ class HistoryWatcher:
         consumers: Collection[str],
         new_consumers: Collection[str],
     ) -> Callable[[Change], None]:
-        """Read what is there; :class:`placement.db.change.WriteWatcher` says when."""
+        """Read the state before a write; see :class:`placement.db.change.WriteWatcher`."""
         taken = {*consumers, *new_consumers}
         states = _read_consumers(tx, consumers) if consumers else {}
         stocks = _read_providers(tx, providers) if providers else {}
@@ -107,7 +105,7 @@ class HistoryWatcher:
 
 
 def is_kept(db: Database) -> bool:
-    """Return whether the writes of this process are in the history."""
+    """Return whether the history records the writes of this process."""
     return any(isinstance(watcher, HistoryWatcher) for watcher in db.watchers)
 
 
@@ -115,10 +113,10 @@ def is_kept(db: Database) -> bool:
 
 
 def _read_consumers(tx: Transaction, uuids: Collection[str]) -> dict[str, ConsumerState]:
-    """Return the consumers that exist, before they are written.
+    """Return the existing consumers before they are written.
 
-    What is of a provider or a class that no longer exists is in no listing, and not here. One statement for
-    each thousand.
+    Allocations of a deleted provider or class are in no listing, and not here. One statement per thousand
+    consumers.
     """
     found: dict[str, ConsumerState] = {}
     held: dict[str, dict[str, dict[str, int]]] = {}
@@ -162,7 +160,7 @@ def _note_consumers(
     before: Mapping[str, ConsumerState],
     outcomes: Mapping[str, ConsumerOutcome],
 ) -> None:
-    """Leave a row for each consumer and provider. One statement."""
+    """Insert a row for each consumer and provider. One statement."""
     rows: list[dict[str, Any]] = []
     for uuid in sorted(outcomes.keys() & set(uuids)):
         was, outcome = before.get(uuid), outcomes[uuid]
@@ -190,9 +188,9 @@ def _find_state(before: ConsumerState | None, outcome: ConsumerOutcome) -> Consu
 def _compare(
     uuid: str, before: ConsumerState | None, after: ConsumerState | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield what one consumer leaves: a row for each provider, or one without a provider."""
+    """Yield the rows of one consumer: one for each provider, or one without a provider."""
     if before is not None and after is not None and before.project != after.project:
-        # A change of project makes two rows: each project finds its part.
+        # A change of project makes two rows, so that each project finds its part.
         sides = [(before, None), (None, after)]
     else:
         sides = [(before, after)]
@@ -232,7 +230,7 @@ def _note_providers(
             continue
         was, is_now = old and old.shown, new and new.shown
         if was is not None and is_now is not None:
-            # Only differences are kept. There may be none: then the generation is the difference.
+            # Only differences are stored. If there are none, the generation is the difference.
             names = [name for name in was if was[name] != is_now[name]]
             was, is_now = ({name: side[name] for name in names} for side in (was, is_now))
         rows.append(
@@ -251,7 +249,7 @@ def _note_providers(
 
 
 def _read_providers(tx: Transaction, uuids: Collection[str]) -> dict[str, _ProviderState]:
-    """Return the providers that exist, whole. Three statements for each thousand."""
+    """Return the existing providers with all their data. Three statements per thousand providers."""
     rows = tx.rows_of_all(_PROVIDERS, "uuid", uuids)
     uuid_of = {row[0]: row[1] for row in rows}
     shown: dict[str, dict[str, Any]] = {
@@ -361,8 +359,7 @@ def _add(tx: Transaction, rows: Sequence[Parameters]) -> None:
 
 
 def _cut(text: str, most: int) -> str:
-    # The text is ASCII, as the column needs whatever the character set of the database is: a header may
-    # contain anything.
+    # The text is ASCII, since a header can contain anything and the database can have any character set.
     return text.encode("ascii", "backslashreplace").decode()[:most]
 
 
@@ -399,7 +396,7 @@ def _compile_insert(count: int) -> CompiledStatement:
 
 
 class HistoryRow(NamedTuple):
-    """One row. Times are milliseconds since the epoch; the states are JSON, None for nothing."""
+    """One row of the history. Times are milliseconds since the epoch; the states are JSON, or None."""
 
     id: int
     written_at: int
@@ -420,10 +417,10 @@ class HistoryRow(NamedTuple):
 
 
 def find(access: Access, given: Mapping[str, Any], most: int) -> list[HistoryRow]:
-    """Return the newest rows that fit, newest first. One statement.
+    """Return the newest matching rows, newest first. One statement.
 
-    :param given: by name of ``CONDITIONS`` what they must fit; ``at`` and ``id`` together are those of the
-        last row that is known already.
+    :param given: the values by name of ``CONDITIONS``; ``at`` and ``id`` belong to the last row of the
+        previous page.
     """
     statement = _compile_find(*sorted(given))
     texts = {name: _cut(given[name], 255) for name in ("project", "request_id") if name in given}
@@ -442,7 +439,7 @@ CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     ),
     "since": _history.c.written_at >= bindparam("since"),
     "until": _history.c.written_at < bindparam("until"),
-    # The first alone is what an index is used for.
+    # The database can only use an index for the first condition.
     "at": _history.c.written_at <= bindparam("at"),
     "id": or_(_history.c.written_at < bindparam("at"), _history.c.id < bindparam("id")),
 }
@@ -466,7 +463,7 @@ def _compile_find(*names: str) -> CompiledStatement:
 
 
 def remove_old(tx: Transaction, days: float, most: int) -> int:
-    """Delete rows that are older, at most so many, and return how many. Two statements."""
+    """Delete older rows, up to a number, and return how many. Two statements."""
     # Rows that another worker is deleting are skipped.
     ids = tx.column(_OLD, {"age": int(days * DAY_MS), "most": most})
     if not ids:

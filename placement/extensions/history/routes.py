@@ -1,4 +1,4 @@
-"""The part of the URL page that the history has: see :mod:`placement.routes`."""
+"""The routes of the history: see :mod:`placement.routes`."""
 
 from placement.extensions.history import handlers
 from placement.web.dispatch import Actions, shows

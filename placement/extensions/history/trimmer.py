@@ -21,9 +21,9 @@ PAUSES_S = (1.0, 60.0)
 
 
 class Trimmer:
-    """Deletes the old rows of one database; made with the application. Each worker has one.
+    """A remover of the old rows of one database, made with the application. Each worker has one.
 
-    :param days: for how long a row is kept.
+    :param days: the number of days for which a row is kept.
     """
 
     def __init__(self, db: Database, days: float) -> None:
@@ -33,11 +33,11 @@ class Trimmer:
         self._next_s = time.monotonic() + _vary(PAUSES_S[1])
 
     def is_due(self) -> bool:
-        """Return whether some rows may be too old, from memory."""
+        """Return whether some rows may be too old, without a query."""
         return time.monotonic() >= self._next_s
 
     def go_on(self) -> None:
-        """Delete a part of what is too old; never raises what a database may."""
+        """Delete a part of the rows that are too old; database errors are caught."""
         if not self._one.acquire(blocking=False):
             return
         try:
@@ -53,5 +53,5 @@ class Trimmer:
 
 
 def _vary(seconds: float) -> float:
-    # The workers of a server start at once.
+    # The first time is random, because the workers of a server start at once.
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311

@@ -1,4 +1,4 @@
-"""Whether the history watches writes."""
+"""The watcher of writes, if the history is on."""
 
 from oslo_config import cfg
 
@@ -6,5 +6,5 @@ from placement.extensions.history.history_rows import HistoryWatcher
 
 
 def list_watchers(conf: cfg.ConfigOpts) -> tuple[HistoryWatcher, ...]:
-    """Return the watcher if the history is kept."""
+    """Return the watcher if the history is on."""
     return (HistoryWatcher(),) if conf.insight.history_days > 0 else ()

@@ -1,1 +1,1 @@
-"""What Prometheus reads of the service."""
+"""The metrics that Prometheus reads."""

@@ -1,4 +1,4 @@
-"""Gauges of what operators ask again and again, made seldom (specification 07 section 6)."""
+"""Gauges that answer operators' regular questions, computed seldom (specification 07 section 6)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,7 +24,7 @@ Source = Callable[[Picture], Iterator[GaugeMetricFamily]]
 
 
 def list_sources(conf: cfg.ConfigOpts, database: Database, shapes: Shapes) -> list[Source]:
-    """Return what the configuration asks for."""
+    """Return the sources that the configuration enables."""
     directory = Path(conf.insight.metrics_directory) if conf.insight.metrics_directory else None
     found: list[Source] = []
     if shapes:
@@ -49,7 +49,7 @@ def _make_gauges(
 
 
 def _allow_work(conf: cfg.ConfigOpts) -> Work:
-    """Return what making the figures may cost. A client that hangs up does not end it."""
+    """Return the budget for computing the figures. A client that hangs up does not end the work."""
     return Work(remaining_s=Countdown(conf.api.search_deadline or inf, lambda: False).remaining_s)
 
 
@@ -57,7 +57,7 @@ def _allow_work(conf: cfg.ConfigOpts) -> Work:
 
 
 def _count_shapes(conf: cfg.ConfigOpts, shapes: Shapes, picture: Picture) -> dict[str, Any]:
-    """Return for each shape its count by uuid of aggregate, under "" that of the cloud."""
+    """Return for each shape its count by uuid of aggregate; "" stands for the whole cloud."""
     found = count_shapes(
         picture,
         shapes,
@@ -117,7 +117,7 @@ def _show_counts(
 def _count_survivable(
     conf: cfg.ConfigOpts, database: Database, picture: Picture
 ) -> list[tuple[str, int, int, int]]:
-    """Return for each level its name, and of how many places how many may fail, were tried, and are there."""
+    """Return for each level its name, and how many places can fail, were tried, and exist."""
     work, avoid = _allow_work(conf), frozenset[str](conf.insight.avoid)
     figures = []
     for left, level in zip((2, 1), LEVELS, strict=True):

@@ -1,4 +1,4 @@
-"""The cloud in gauges, from the picture (specification 07 section 6)."""
+"""Gauges of the cloud, computed from the picture (specification 07 section 6)."""
 
 import logging
 import sys
@@ -47,7 +47,7 @@ class CloudGauges:
         self._shown = NOTHING
 
     def of(self, picture: Picture) -> CloudFigures:
-        """Return the gauges; while a thread makes new ones, the others get the old ones."""
+        """Return the gauges; while one thread makes new gauges, the others get the old ones."""
         if self._lock.acquire(blocking=False):
             try:
                 if time.monotonic() >= self._next_s:
@@ -60,7 +60,7 @@ class CloudGauges:
 
 def _make(picture: Picture) -> tuple[CloudFigures, float]:
     try:
-        # A snapshot is added up, so that the picture need not be copied to be refreshed meanwhile.
+        # A snapshot is added up, so that the picture can be refreshed meanwhile without a copy.
         cloud = picture.copy_cloud()
         since = picture.shared_since()
     except errors.Unavailable as error:
@@ -82,7 +82,7 @@ def _add_up(cloud: Cloud) -> tuple[dict[str, Counter[str]], int]:
     """Add up the cloud by class, and count the providers that are over capacity."""
     by_class: dict[str, Counter[str]] = {}
     over = 0
-    # Many hosts have equal inventories: each set is added up once, times the number of hosts that have it.
+    # Many hosts have equal inventories, so each set is added up once, times the number of its hosts.
     for held, number in Counter(cloud.inventories).items():
         is_over = 0
         for name, capacity, used, terms in held:
@@ -122,7 +122,7 @@ def _make_families(cloud: Cloud) -> list[GaugeMetricFamily]:
 
 
 BY_CLASS = {
-    # Names that end in "_total" are those of counters.
+    # Names that end in "_total" are reserved for counters.
     "amount": ("total", "Amounts of inventories."),
     "reserved": ("reserved", "Amounts of inventories that are not given out."),
     "used": ("used", "Amounts in use."),
@@ -142,7 +142,7 @@ SAMPLE = 64
 
 
 def _estimate_bytes(value: Any) -> int:
-    """Estimate from samples the bytes of a value and of all that it holds."""
+    """Estimate the bytes of a value and everything in it from samples."""
     if isinstance(value, np.ndarray):
         kept = _estimate_members(value.ravel()[:: max(value.size // SAMPLE, 1)], value.size)
         return value.nbytes + (kept if value.dtype == np.object_ else 0)

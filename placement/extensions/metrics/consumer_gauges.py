@@ -1,4 +1,4 @@
-"""The holdings of each consumer, written while they are read (specification 07 section 6)."""
+"""Gauges of each consumer's holdings, written while they are read (specification 07 section 6)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ NO_TYPE = "unknown"
 def write_gauges(db: Database) -> Iterator[bytes]:
     """Yield the gauge of all consumers in Prometheus' text format, a thousand consumers a part.
 
-    No connection is in use while a part is on its way: a client that reads slowly holds up nobody. If the
-    database ends the reading, the list ends, and ``placement_consumer_usage_complete`` is 0.
+    No connection is in use while a part is sent, so a slow client does not block others. If the database ends
+    the reading, the list ends, and ``placement_consumer_usage_complete`` is 0.
     """
     yield write_head(NAME, "What a consumer holds of a resource class.").encode()
     complete = 1
@@ -27,7 +27,8 @@ def write_gauges(db: Database) -> Iterator[bytes]:
         for holdings in consumer_rows.walk_holders(db):
             yield "".join(_write_usages(holdings)).encode()
     except errors.Unavailable:
-        # The status is sent already, and a list that was cut would look like consumers that no longer exist.
+        # The status is sent already, and a list that ends early would look as if the missing consumers were
+        # deleted.
         complete = 0
     yield (write_head(COMPLETE, "1 if all consumers are shown.") + f"{COMPLETE} {complete}\n").encode()
 

@@ -1,4 +1,4 @@
-"""The metrics of one application. The library of Prometheus is loaded when they begin."""
+"""The metrics of one application. The library of Prometheus is loaded when the metrics begin."""
 
 from functools import partial
 from typing import Any
@@ -8,7 +8,7 @@ from placement.extensions.metrics.routes import ROUTES
 
 
 def _begin(service: Service) -> Any:
-    """Return what shows the metrics, part by part."""
+    """Return the object that shows the metrics, part by part."""
     from placement.extensions.metrics import consumer_gauges, provider_gauges
     from placement.extensions.metrics.asked_gauges import list_sources
     from placement.extensions.metrics.metrics import LongList, metrics_in

@@ -1,4 +1,4 @@
-"""Figures that cost seconds: made seldom, by one process, and kept for all (specification 07 section 6)."""
+"""Figures that take seconds to compute: one process computes them seldom, for all (07 section 6)."""
 
 import fcntl
 import json
@@ -24,9 +24,9 @@ class Kept(NamedTuple):
 
 
 class KeptFigures:
-    """Figures made at most every so many seconds; processes that share a directory make them once.
+    """Figures computed at most once per interval; processes that share a directory compute them once.
 
-    :param directory: where the file NAME.json is; None: this process keeps them for itself.
+    :param directory: the place of the file NAME.json; None if this process does not share its figures.
     """
 
     def __init__(self, directory: Path | None, name: str, interval_s: float) -> None:
@@ -37,14 +37,14 @@ class KeptFigures:
         self._figures: Any = None
 
     def of(self, make: Callable[[], Any]) -> Kept | None:
-        """Return the figures; new ones if they are due and no other thread or process makes them.
+        """Return the figures; compute new ones if due and if no other thread or process does.
 
-        :param make: returns what JSON can hold. While it cannot reach the database the old ones remain.
-        :return: None if there are none yet.
+        :param make: returns a value for JSON. While it cannot reach the database the old figures remain.
+        :return: None if there are no figures yet.
         """
         if self._read_age_s() >= self._interval_s:
             with self._alone() as mine:
-                # Another process may have made them before this one had its turn.
+                # Another process may have computed the figures while this one waited.
                 if mine and self._read_age_s() >= self._interval_s:
                     try:
                         self._keep(make())
@@ -54,7 +54,7 @@ class KeptFigures:
         return None if self._figures is None else Kept(self._figures, age_s)
 
     def _read_age_s(self) -> float:
-        """Return the age, after a look at what another process may have made."""
+        """Return the age of the figures, after reading figures that another process has made."""
         if self._file is not None:
             with suppress(FileNotFoundError):
                 self._made_s, self._figures = json.loads(self._file.read_bytes())
@@ -70,7 +70,7 @@ class KeptFigures:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Return whether no other thread or process is here; the kernel releases the lock of a dead one."""
+        """Yield whether no other thread or process is in the block; the kernel frees locks of dead ones."""
         if not self._lock.acquire(blocking=False):
             yield False
             return
@@ -78,7 +78,7 @@ class KeptFigures:
             if self._file is None:
                 yield True
                 return
-            # The suffix is not .lock, which has the numbers of the processes.
+            # The suffix is not .lock, which is for the numbers of the processes.
             path = self._file.with_suffix(".making")
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -90,7 +90,7 @@ class KeptFigures:
 
 
 def _lock(file: int) -> bool:
-    """Lock the file without waiting; return whether it could be."""
+    """Lock the file without waiting; return whether that succeeded."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,4 +1,4 @@
-"""Prometheus' text format, for gauges that are written as they are read and never are in memory together."""
+"""Prometheus' text format, for gauges that are written as they are read, without holding all in memory."""
 
 
 def write_head(name: str, text: str) -> str:
@@ -7,5 +7,5 @@ def write_head(name: str, text: str) -> str:
 
 
 def escape(value: str) -> str:
-    """Return the value of a label as it stands between quotation marks."""
+    """Return the value of a label, escaped for quotation marks."""
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

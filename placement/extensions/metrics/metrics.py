@@ -1,7 +1,7 @@
 """The counters of the service for Prometheus (specification 07 section 6).
 
-Requests are recorded when they end, from what was noted on the way (:mod:`placement.telemetry`). Values
-of labels are bounded: lines of the URL page, constants, names of classes that exist.
+Requests are recorded when they end, from notes made on the way (:mod:`placement.telemetry`). Values of labels
+are bounded: lines of the URL page, constants, names of classes that exist.
 """
 
 import fcntl
@@ -49,7 +49,7 @@ class Metrics:
             values.ValueClass = values.MutexValue
         else:
             self._slots = ProcessSlots(directory, self._forget_gauges)
-            # The library reads the directory from its variable, at each new series.
+            # The library reads the directory from an environment variable, at each new series.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
             values.ValueClass = values.MultiProcessValue(self._slots.mine)
         prometheus.disable_created_metrics()
@@ -71,7 +71,7 @@ class Metrics:
         self._long_lists: list[LongList] = []
 
     def _make(self, figure: Figure, operations: Sequence[tuple[str, ...]]) -> Any:
-        """Make a metric that shows from the start each label that is known, for each of the operations."""
+        """Make a metric that shows each known label from the start, for each of the operations."""
         name, registry = f"placement_{figure.name}", self._registry
         labels = figure.labels(OPERATION, figure.label)
         made: Any = (
@@ -90,7 +90,7 @@ class Metrics:
         return family.labels(*labels) if labels else family
 
     def _show(self, gauge: Gauge, value: float) -> None:
-        """Set a gauge, made when it is first set: before that it would show 0."""
+        """Set a gauge, and make it first if necessary; made earlier, it would show 0."""
         if gauge not in self._gauges:
             with self._making:
                 if gauge not in self._gauges:
@@ -109,7 +109,7 @@ class Metrics:
         operation = name_method(environ), trace.route
         self._series(telemetry.REQUEST_SECONDS, operation, trace.status).observe(seconds)
         if self._database is not None:
-            # How many connections are in use at this moment, as the request ends.
+            # The gauge is the number of connections in use at the end of the request.
             pool = self._database.engine.pool
             assert isinstance(pool, QueuePool)
             self._show(telemetry.POOL_SIZE, pool.size())
@@ -117,7 +117,7 @@ class Metrics:
         self._record(operation, trace)
 
     def record_work(self, trace: Trace) -> None:
-        """Count what a process did of its own accord, after a request."""
+        """Count the work that a process did by itself after a request."""
         self._record(NO_OPERATION, trace)
 
     def _record(self, operation: tuple[str, str], trace: Trace) -> None:
@@ -139,7 +139,7 @@ class Metrics:
             self._database = database
 
     def show_also(self, sources: list[Source], long_lists: list[LongList]) -> None:
-        """Show the gauges of these sources while the picture can be read, and after them the long lists."""
+        """Add sources of gauges, shown while the picture can be read, and then the long lists."""
         self._sources, self._long_lists = sources, long_lists
 
     # -- showing ---------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class ProcessSlots:
     """Numbers from 0 in one directory; two living processes never have the same.
 
     A number is a lock on a file, which the kernel releases when the process ends. The next process continues
-    the files of a dead one: they are never more than processes at once, and counters never fall.
+    the files of a dead one: there are at most as many files as processes at once, and counters never fall.
 
     :param taken: called with each number that this process takes.
     """
@@ -187,10 +187,10 @@ class ProcessSlots:
         self._owner = -1
 
     def mine(self) -> int:
-        """Return the number of this process; after a fork the child takes one of its own."""
-        # Compared at each call: uWSGI forks without telling Python.
+        """Return the number of this process; after a fork the child takes its own number."""
+        # The process id is compared at each call, because uWSGI forks without Python's hooks.
         if self._owner != os.getpid():
-            # The file stays open: the lock lasts for as long as the process does.
+            # The file stays open, because the lock lasts as long as the open file.
             numbers = (each for each in itertools.count() if self._lock(each) is not None)
             self._number, self._owner = next(numbers), os.getpid()
             self._taken(self._number)
@@ -199,7 +199,8 @@ class ProcessSlots:
     def find_abandoned(self) -> list[int]:
         """Return the numbers that no process has at the moment."""
         numbers = map(int, (path.stem for path in self._directory.glob("*.lock")))
-        # The own file is left out: closing a second descriptor of it would release the lock of this process.
+        # The own file is left out, because closing a second descriptor of it would release the lock of this
+        # process.
         return [each for each in numbers if each != self.mine() and not self._is_locked(each)]
 
     def _is_locked(self, number: int) -> bool:
@@ -222,11 +223,11 @@ class ProcessSlots:
 
 
 def metrics_in(directory: str | None, writes: tuple[tuple[str, str], ...]) -> Metrics:
-    """Return new metrics of this process, or those that it has in the directory already."""
+    """Return new metrics of this process, or its existing ones in the directory."""
     return _open(directory, writes) if directory else Metrics(None, writes)
 
 
 @functools.cache
 def _open(directory: str, writes: tuple[tuple[str, str], ...]) -> Metrics:
-    # Two of one process would write over one another.
+    # Two metrics objects of one process would overwrite each other.
     return Metrics(Path(directory), writes)

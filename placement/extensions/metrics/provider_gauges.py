@@ -19,9 +19,9 @@ TRAIT = "placement_provider_trait_info"
 
 
 class Family(NamedTuple):
-    """A gauge with its value of a record and what is used of it.
+    """A gauge, computed from a record and its usage.
 
-    :param has_uuid: the provider's is a label too.
+    :param has_uuid: whether the provider's uuid is a label too.
     """
 
     name: str
@@ -51,7 +51,7 @@ def write_gauges(picture: Picture) -> Iterator[bytes]:
 
 
 def _show_up(value: int) -> bytes:
-    """Return the gauge for which the exporter's dashboards look first: 1 if the cloud could be read, or 0."""
+    """Return the gauge that the exporter's dashboards read first: 1 if the cloud could be read, or 0."""
     head = write_head(f"{PREFIX}up", "Whether the cloud could be read.")
     return f"{head}{PREFIX}up {value}\n".encode()
 

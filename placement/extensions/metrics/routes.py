@@ -1,4 +1,4 @@
-"""The part of the URL page that the metrics have: see :mod:`placement.routes`."""
+"""The routes of the metrics: see :mod:`placement.routes`."""
 
 from placement.extensions.metrics import handlers
 from placement.web.dispatch import Actions, acts

@@ -1,1 +1,1 @@
-"""Plans: what must move, or go, so that a goal holds (specification 10)."""
+"""Plans: what must move or be removed so that a goal holds (specification 10)."""

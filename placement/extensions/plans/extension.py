@@ -1,4 +1,4 @@
-"""Plans."""
+"""The extension for plans."""
 
 from placement.extension import Extension, Service
 from placement.extensions.plans.planning.solver import load_solver

@@ -43,7 +43,7 @@ CERTAINTY = {True: "There is none.", False: "It is not certain that there is non
 
 
 class MalformedPlan(errors.Malformed):
-    """A plan that is asked for does not hang together."""
+    """The request for a plan contradicts itself."""
 
     reasons = {
         "goal": "invalid_goal",
@@ -75,13 +75,13 @@ class NoPlanFound(errors.Conflict):
     document: Mapping[str, Any]
 
     def more(self) -> Mapping[str, Any]:
-        """Return what was in the way."""
+        """Return the obstacles."""
         return self.document
 
 
 # The names of handlers are the operations of the OpenAPI document: clients are generated from them.
 def make_plan(request: Request) -> Response:
-    """Say what must move or go, and in which order; hold the destinations if asked to."""
+    """Return what must move or be removed, and in which order; hold the destinations on request."""
     request.read_query(NOTHING)
     body = request.read_json(schemas.PLAN)
     if "hold_s" in body:
@@ -245,7 +245,7 @@ def _render_held(held: Held) -> dict[str, Any]:
 
 
 def _say_why(wanted: Wanted, refusal: NoPlanShown) -> str:
-    """Return whether there may be a plan nevertheless, in a sentence."""
+    """Return a sentence that says whether a plan may exist nevertheless."""
     goal = wanted.goal
     if refusal.domains is not None and isinstance(goal, EmptyWanted):
         kind, all_ = {"tree": "trees", "aggregate": "aggregates"}[goal.level], refusal.domains

@@ -16,7 +16,7 @@ from placement.placing.wishes import ChosenPlace
 from placement.search.cloud import Cloud
 from placement.search.request import CandidateRequest
 
-# The places are chosen already: nothing is looked for.
+# The places are already chosen, so nothing is searched.
 _NOTHING_ASKED = RelaxableRequest(CandidateRequest(()), (), lambda numbers: None)
 
 
@@ -30,7 +30,7 @@ def hold_places(
 ) -> Granted | LookAgain:
     """Hold the places of moves, all or none, each for a new consumer of the same owner.
 
-    :param log: as it was when the cloud was so.
+    :param log: the log at the state of the cloud.
     :raises OutcomeUnknown: 503
     """
     claims = [

@@ -1,4 +1,4 @@
-"""The ledger of a plan, read in one snapshot, the trees that matter first (10 section 4.2)."""
+"""The ledger of a plan, read in one snapshot, the relevant trees first (10 section 4.2)."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -26,9 +26,9 @@ MOST_READ = 300_000
 
 @dataclass(slots=True)
 class Resident:
-    """A consumer with amounts by class, by provider index: in all trees, also in those that were not read.
+    """A consumer with amounts by class, by provider index, in all trees, even unread ones. ``is_fixed``:
 
-    ``is_fixed``: no step may touch it.
+    no step may change it.
     """
 
     uuid: str
@@ -40,7 +40,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The rows that were read. ``unread``: roots of the trees that were not."""
+    """The rows that were read. ``unread``: the roots of trees that were not read."""
 
     holders: Sequence[Resident]
     members: Members
@@ -50,11 +50,11 @@ class Ledger:
 def read_ledger(
     db: Database, cloud: Cloud, first: Sequence[int], groups: Sequence[str], work: Work
 ) -> Ledger:
-    """Read who has what, and let the cloud's usage be that of the same snapshot, where it was read.
+    """Read the holdings of consumers, and set the cloud's usage from the same snapshot.
 
-    :param first: roots of trees to be read before the others; those with members of ``groups`` before them.
-    :raises GroupNotFound: 404, one of the groups has no members.
-    :raises WorkEnded: what the groups depend on could not be read.
+    :param first: the roots of trees to read first, after the trees with members of ``groups``.
+    :raises GroupNotFound: 404, one of the groups does not have members.
+    :raises WorkEnded: the trees of the groups could not be read in time.
     """
     return db.snapshot(lambda tx: _read(tx, cloud, first, groups, work))
 
@@ -64,17 +64,17 @@ def _read(
 ) -> Ledger:
     members_first = [cloud.index_of_uuid.get(uuid, -1) for uuid in _find_roots(tx, groups)]
     chosen = [root for root in dict.fromkeys((*members_first, *first)) if root >= 0]
-    # The order is by age: the order in memory is another in each process.
+    # The order is by age, since the order in memory differs between processes.
     others = sorted(set(cloud.forest.roots.tolist()).difference(chosen), key=cloud.ids.__getitem__)
     read = _TreesRead(tx, cloud)
-    # The rest of the time is for what their consumers have elsewhere, if not all trees are read.
+    # If not all trees are read, the rest of the time is for their consumers' holdings elsewhere.
     with work.part(4 / 3) as part:
-        # The first ones are read apart from the others, which may have a hundred times as many consumers.
+        # The first trees are read separately, since the others may have a hundred times as many consumers.
         for batch in chain.from_iterable(
             batch_trees(cloud, put_pools_last(cloud, roots), lambda root: [root], MOST_PROVIDERS)
             for roots in (chosen, others)
         ):
-            # At least one batch is read: without it there is no answer.
+            # At least one batch is read, since there is no answer without it.
             if read.roots and (read.count >= MOST_READ or not part.look()):
                 break
             read.add(batch)
@@ -84,11 +84,11 @@ def _read(
     members = read_members_of(tx, holders) if are_claims_used else Members()
     if not members.rules.keys() >= set(groups):
         raise WorkEnded
-    # If the snapshot has no other allocations than these, no consumer has any elsewhere.
+    # If the snapshot has only these allocations, no consumer has any elsewhere.
     if unread or read.count < tree_rows.count_allocations(tx):
         unread |= _read_elsewhere(tx, cloud, holders, work)
     if are_claims_used:
-        # A step would end the hold, and what was held would stay for good.
+        # A step would end the hold, and the held resources would stay for good.
         for hold in hold_rows.list_valid(tx, MOST_READ, project=None, group=None, after=None):
             if hold.consumer_uuid in holders:
                 holders[hold.consumer_uuid].is_fixed = True
@@ -96,9 +96,10 @@ def _read(
 
 
 class _TreesRead:
-    """The trees that were read, by their roots, and who has what there.
+    """The trees that were read, by their roots, with the holdings there.
 
-    ``holders``: by uuid, in the order of their first allocations. ``count``: of the allocations.
+    ``holders``: the consumers by uuid, in the order of their first allocations. ``count``: the number of
+    allocations.
     """
 
     def __init__(self, tx: Snapshot, cloud: Cloud) -> None:
@@ -119,7 +120,7 @@ class _TreesRead:
         self.count += len(rows)
         class_names = self._name(CLASSES, class_ids := {row[3] for row in rows})
         if not class_ids <= class_names.keys():
-            # Of a class that is gone nothing can be said.
+            # The planner knows nothing about a class that was deleted.
             rows = [row for row in rows if row[3] in class_names]
         self._add_holders({row[2]: row[5:] for row in rows})
         for _, provider_id, uuid, class_id, amount, *_ in rows:
@@ -129,15 +130,15 @@ class _TreesRead:
             mine[name] = mine.get(name, 0) + amount
 
     def _add_holders(self, owners: Mapping[str, tuple[int | None, ...]]) -> None:
-        """Add the consumers that are new.
+        """Add the new consumers.
 
-        :param owners: by uuid the generation, and the ids of project, user and type.
+        :param owners: by uuid, the generation and the ids of project, user and type.
         """
         projects, users, types = (
             self._name(key, {each[number] for each in owners.values()})
             for number, key in enumerate((PROJECTS, USERS, TYPES), 1)
         )
-        # One object for all consumers of an owner: a cloud has a thousand of these for each.
+        # All consumers of an owner share one object, since a cloud has a thousand consumers per owner.
         ownership_of: dict[tuple[int | None, ...], Ownership] = {}
         for uuid, owner in owners.items():
             if uuid in self.holders:
@@ -148,22 +149,23 @@ class _TreesRead:
                 ownership = ownership_of[owner[1:]] = Ownership(
                     projects.get(project_id, ""), users.get(user_id, ""), types.get(type_id)
                 )
-            # Allocations without a record of their consumer: no write may leave it anything.
+            # Allocations without a record of their consumer are fixed: no write can change such a consumer.
             is_fixed = generation is None or project_id not in projects
             self.holders[uuid] = Resident(uuid, generation or 0, ownership, is_fixed=is_fixed)
 
     def _name(self, key: Key, ids: AbstractSet[int | None]) -> Mapping[int | None, str]:
-        """Return the names by ids; each is read once."""
+        """Return the names by ids; each name is read once."""
         known = self._names.setdefault(key, {})
         missing = [id_ for id_ in ids if id_ is not None and id_ not in known]
         known.update(named_rows.names(self._tx, key, missing).items())
         return known
 
     def align(self) -> None:
-        """Let the usage of trees be that of this snapshot, which may be newer than the cloud.
+        """Set the usage of trees from this snapshot, which can be newer than the cloud.
 
-        Otherwise a consumer that came between the two would leave room behind that was never counted as
-        taken. A counter that is higher than the sum of the allocations counts: by it each write is granted.
+        Otherwise the departure of a consumer that arrived between the two would free room that was never
+        counted as used. A counter that exceeds the sum of the allocations counts, since writes are granted by
+        the counter.
         """
         cloud, roots = self._cloud, np.array(sorted(self.roots), dtype=np.int64)
         differing = [
@@ -190,10 +192,10 @@ class _TreesRead:
 def _read_elsewhere(
     tx: Snapshot, cloud: Cloud, holders: dict[str, Resident], work: Work
 ) -> set[int]:
-    """Add what consumers have in trees that were not read, since it is part of each write.
+    """Add the holdings of consumers in unread trees, since each write includes them.
 
-    :return: roots of the trees with consumers for which there was no time: these are no longer among the
-        holders, and the trees count as unread.
+    :return: the roots of trees with consumers that could not be read in time: these consumers are no longer
+        among the holders, and the trees count as unread.
     """
     uuids = list(holders)
     for number, batch in enumerate(batches(uuids, MOST)):
@@ -209,7 +211,7 @@ def _read_elsewhere(
             index = cloud.index_of.get(row.provider_id)
             holder = holders[row.consumer_uuid]
             if index is None:
-                # A provider that is newer than the cloud: nobody can say what such a step would do.
+                # The provider is newer than the cloud, so the effect of such a step is not known.
                 holder.is_fixed = True
             else:
                 holder.held.setdefault(index, {})[row.class_name] = row.used
@@ -234,13 +236,15 @@ def _find_roots(tx: Snapshot, groups: Sequence[str]) -> list[str]:
 def hold_by_root(
     roots: Sequence[int], held: AmountsByIndex, unread: AbstractSet[int]
 ) -> Mapping[int, AmountsByIndex]:
-    """Return amounts by class, by provider index, by root: those in trees that were read.
+    """Return amounts by class, by provider index, by root, of trees that were read.
 
-    :param roots: by provider index.
+    :param roots:
+
+    the roots by provider index.
     """
     found: dict[int, dict[int, Mapping[str, int]]] = {}
     if len(mine := {roots[index] for index in held}) == 1:
-        # Most consumers are in one tree: nothing is copied.
+        # Most consumers are in one tree, and then nothing is copied.
         return {} if mine <= unread else {mine.pop(): held}
     for index, amounts in held.items():
         if roots[index] not in unread:

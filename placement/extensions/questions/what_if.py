@@ -111,8 +111,7 @@ class Situation(NamedTuple):
 
 
 class TrialOutcome(NamedTuple):
-    """The outcome: before and after; consumers without a place; for each ``Placements`` how many were asked
-    and found.
+    """The outcome: both capacities, the consumers without a place, and the places asked and found.
 
     ``avoided``: how many trees are avoided before the changes.
     """

@@ -1,1 +1,1 @@
-"""Plans: what must move, or go, so that a goal holds, and in which order (specification 10). Pure."""
+"""Plans: what must move or be removed so that a goal holds, and in which order (specification 10). Pure."""

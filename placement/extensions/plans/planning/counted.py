@@ -1,12 +1,12 @@
-"""The servers that leave a large cloud, counted by kinds, as an integer programme (10 section 3). Pure.
+"""An integer programme for a large cloud that counts the leaving servers by kinds (10 section 3). Pure.
 
-Consumers that ask for the same in one tree, and are in no group, count as one kind: a variable says how many
-of them leave a place, another how many arrive there, whoever they are. So 250 hosts of GPUs with 1,500
-servers have some 2,000 variables, which are solved within half a second.
+Consumers with equal requests in one tree and without a group count as one kind: one variable says how many of
+them leave a place, another how many arrive there. So 250 GPU hosts with 1,500 servers have about 2,000
+variables, which are solved within half a second.
 
-Room matters only to the kinds that are *placed*. All others leave for wherever they like, and trees in which
-nothing can happen that matters are left out. Both make the programme cheaper than any plan, never dearer: its
-optimum is a bound. The planner begins with no kind placed, and adds those that then found no room.
+Room matters only for the kinds that are *placed*. All other kinds leave without a checked destination, and
+trees that cannot matter are left out. Both can only lower the cost below that of any plan, so the optimum is
+a bound. The planner begins with no kind placed, and adds the kinds that found no room.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ Placed = Mapping[HeldInTree, Sequence[ChosenPlace]]
 
 
 class End(NamedTuple):
-    """The servers that leave, None without a result, and their places. ``bound``: nothing costs less."""
+    """The leaving servers (None without a result) and their places. ``bound``: no plan costs less."""
 
     leaving: Departures | None
     moves: Sequence[tuple[Share, ChosenPlace]]
@@ -38,7 +38,7 @@ class End(NamedTuple):
 
 @dataclass(eq=False)
 class _Alike:
-    """Shares of one place that may stand for each other; the variables of how many move and are removed."""
+    """Interchangeable shares of one place, with the variables of how many move and how many are removed."""
 
     shares: list[Share] = field(default_factory=list)
     moved: int | None = None
@@ -53,11 +53,11 @@ class _Alike:
 class Counted:
     """The end of a plan on a large cloud as an integer programme.
 
-    ``most``: what a plan may cost; what costs no less is left out. ``few``: only so many of the cheapest
-    places for the goal, or domains besides those that are needed, so that its optimum is not a bound.
+    ``most``: the cost that a plan must stay below. ``few``: consider only this number of the cheapest places,
+    or of domains above the needed number; the optimum is then not a bound.
 
-    :raises ProgrammeTooLarge:
-    :raises WorkEnded: the time ended before it was made.
+    :raises ProgrammeTooLarge: the programme would be too large
+    :raises WorkEnded: the time ended before the programme was made.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class Counted:
         self._add_room()
 
     def _check_size(self) -> None:
-        """Refuse what would be too large before it is made.
+        """Refuse a programme that would be too large, before it is made.
 
-        :raises ProgrammeTooLarge:
+        :raises ProgrammeTooLarge: it would be too large
         """
         arriving = sum(map(len, self._placed.values()))
         aim = self._aim
@@ -101,7 +101,7 @@ class Counted:
             raise ProgrammeTooLarge
 
     def _list_cheapest(self, costs: Sequence[float]) -> list[tuple[float, int]]:
-        """Return the costs that are not too high, with their numbers, the cheapest first."""
+        """Return the costs below the limit with their numbers, the cheapest first."""
         most = None
         if self._few is not None:
             most = self._few + (self._aim.goal.count if isinstance(self._aim, EmptyAim) else 0)
@@ -111,7 +111,7 @@ class Counted:
     # -- what leaves --
 
     def _add_trees(self, roots: Iterable[int]) -> None:
-        """Let everything leave some trees that may."""
+        """Add the variables for everything that may leave some trees."""
         for root in roots:
             if root in self._alike:
                 continue
@@ -132,7 +132,7 @@ class Counted:
         if scene.may_move(share):
             alike.moved = self._rows.column(share.cost, count)
         if occupant.may_remove:
-            # A removal serves all trees of a consumer at once.
+            # One removal serves all trees of a consumer.
             if share.occupant not in self._removals:
                 self._removals[share.occupant] = self._rows.column(scene.costs.remove, count)
             alike.removed = self._removals[share.occupant]
@@ -149,7 +149,7 @@ class Counted:
     # -- the goal --
 
     def _add_fit(self, aim: FitAim) -> None:
-        """Let the request have so many places, but none of which the room alone costs too much."""
+        """Require the number of places for the request, without places whose room costs too much."""
         times = float(aim.goal.times)
         row, floors = dict[int, float](), dict[int, float]()
         for floor, number in self._list_cheapest(aim.floors):
@@ -167,7 +167,7 @@ class Counted:
             self._add_floor(column, place, floors[column] / max(most[column], 1.0))
 
     def _add_floor(self, column: int, place: ChosenPlace, floor: float) -> None:
-        """Let a request at a place cost what its room costs at least: half of a share cannot leave."""
+        """Require the least cost of the room for a request at a place, since half a share cannot leave."""
         leaving = {
             left: self._rows.costs[left]
             for root in {int(self._scene.cloud.roots[index]) for index in place.allocations}
@@ -178,7 +178,7 @@ class Counted:
             self._rows.row(leaving | {column: -floor}, 0.0, inf)
 
     def _add_empty(self, aim: EmptyAim) -> None:
-        """Let so many domains be empty: all leaves them, and nothing arrives there."""
+        """Require the number of empty domains: everything leaves them, and nothing arrives there."""
         row: dict[int, float] = {}
         for _, number in self._list_cheapest(aim.costs):
             roots = aim.goal.domains[number]
@@ -195,7 +195,7 @@ class Counted:
     # -- where it goes --
 
     def _add_arrivals(self, kind: HeldInTree) -> None:
-        """Let as many of a kind arrive as move."""
+        """Require that as many of a kind arrive as move."""
         moving = self._list_moving(kind)
         if not moving:
             return
@@ -225,7 +225,7 @@ class Counted:
             for emptied in self._emptied.get(root, ()):
                 for column in arriving:
                     self._rows.row({column: 1.0, emptied: most}, -inf, most)
-            # What arrives where the same has left gains nothing, and no cheapest solution has it.
+            # An arrival where the same kind has left gains nothing, and no cheapest solution has one.
             if any(gone != new for gone in slots_leaving[root] for new in slots_arriving[root]):
                 # An arrival in a tree comes from elsewhere, or has left the tree by one more step.
                 row = arriving | leaving[root] | {total: -1.0}
@@ -234,7 +234,7 @@ class Counted:
                 self._rows.row(row, -inf, 0.0)
 
     def _list_moving(self, kind: HeldInTree) -> dict[int, list[Share]]:
-        """Return by variable the shares of a kind of which it says how many move."""
+        """Return the variables that say how many shares of a kind move, with the shares of each."""
         return {
             alike.moved: alike.shares
             for each in self._alike.values()
@@ -243,7 +243,7 @@ class Counted:
         }
 
     def _add_room(self) -> None:
-        """Let everything fit; where more is used than there is, only as much may come as leaves."""
+        """Require that everything fits; at an overfull place at most as much can arrive as leaves."""
         taken: defaultdict[Slot, dict[int, float]] = defaultdict(dict)
         for arrivals in self._arrivals.values() if self._scene.limits.all_at_once else ():
             for column, place in arrivals:
@@ -257,11 +257,11 @@ class Counted:
                 self._rows.row(load, -inf, free)
                 self._add_rounded(load, free)
             if slot in taken:
-                # All destinations are taken before anything has left.
+                # All destinations are occupied before anything has left.
                 self._rows.row(taken[slot], -inf, free)
 
     def _find_most(self) -> dict[int, float]:
-        """Return for each variable of what arrives the most that fits once all that may leave has left."""
+        """Return for each arrival variable the most that fits after everything that may leave has left."""
         most: dict[int, float] = {}
         for slot, load in self._loads.items():
             self._scene.work.go_on()
@@ -274,10 +274,10 @@ class Counted:
         return most
 
     def _add_rounded(self, load: Mapping[int, float], free: float) -> None:
-        """Say once more how much fits, in units of each amount that comes: half of one does not.
+        """Limit the arrivals again, in units of each arriving amount, since half a server does not fit.
 
-        Without values that are whole, half a server would fit where half its room is free. Each row says what
-        follows for whole ones (mixed-integer rounding), which makes the bound of the first step a good one.
+        With fractional values half a server would fit into half its room. Each row adds a consequence for
+        whole values (mixed-integer rounding), which improves the bound of the first step.
         """
         for unit in {amount for amount in load.values() if amount > 0}:
             part = free / unit % 1
@@ -288,7 +288,7 @@ class Counted:
     # -- solving --
 
     def solve(self, work: Work) -> End:
-        """Return the cheapest end; its bound is what is proven when the time has ended."""
+        """Return the cheapest end; its bound is the best proven one when the time ends."""
         if isfinite(self._scene.limits.most):
             steps = {c: 1.0 for each in self._alike.values() for a in each for c in a.columns}
             self._rows.row(steps, -inf, self._scene.limits.most)
@@ -319,5 +319,5 @@ class Counted:
 
 
 def _round(factor: float, part: float) -> float:
-    """Return by how much a whole variable counts where a sum is rounded down by a part of one."""
+    """Return the coefficient of a whole variable in a row that is rounded down (mixed-integer rounding)."""
     return factor // 1 + max(0.0, factor % 1 - part) / (1 - part)

@@ -18,9 +18,10 @@ MOST_OPTIONS = 300
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """The shares that move and the numbers of the occupants that are removed; ``cost`` of both.
+    """The shares that move and the numbers of the occupants that are removed; ``cost``:
 
-    ``placed``: where the request of the goal then is. ``emptied``: roots of trees that take nothing any more.
+    the cost of both. ``placed``: where the request of the goal is then. ``emptied``: the roots of trees that
+    take nothing any more.
     """
 
     moved: tuple[Share, ...] = ()
@@ -32,7 +33,7 @@ class Departures:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """One way to get room: a share moves, or its occupant is removed."""
+    """An option to free room: a share moves, or its occupant is removed."""
 
     cost: float
     freed: Mapping[Slot, int]
@@ -52,15 +53,16 @@ def find_lacking(state: State, place: ChosenPlace) -> dict[Slot, int]:
 
 
 def find_part_lacking(state: State, place: ChosenPlace) -> float:
-    """Return which part of what a place takes it lacks now, summed over classes."""
+    """Return the lacking part of a place's request, summed over classes."""
     slots = sum_slots(place.allocations)
     return sum(missing / slots[slot] for slot, missing in find_lacking(state, place).items())
 
 
 def bound_cost(scene: Scene, lacking: Mapping[Slot, int]) -> float:
-    """Return what it costs at the least to free so much; infinite if that cannot be.
+    """Return a lower bound of the cost to free these amounts; infinite if that is impossible.
 
-    Of one slot at a time: so many shares at the least must leave, and each costs no less than the cheapest.
+    The bound considers one slot at a time: a least number of shares must leave, and each costs at least as
+    much as the cheapest.
     """
     most = 0.0
     for slot, missing in lacking.items():
@@ -79,7 +81,7 @@ def _count_needed(sums: Sequence[int], missing: int) -> int | None:
 
 
 def choose_departures(state: State, lacking: Mapping[Slot, int]) -> tuple[Departures | None, bool]:
-    """Return the cheapest set that frees so much, None if none does, and whether that is certain."""
+    """Return the cheapest set that frees these amounts, or None, and whether that is certain."""
     if not lacking:
         return Departures(), True
     options = _list_options(state, lacking)
@@ -118,7 +120,7 @@ def _list_options(state: State, lacking: Mapping[Slot, int]) -> list[_Option]:
             if not may_move or scene.costs.remove < share.cost or len(mine) > 1:
                 freed = _sum_freed(mine, lacking)
                 options.append(_Option(scene.costs.remove, freed, share, True))
-    # The options that free much for little come first: a good plan is then met early, and bounds the rest.
+    # Options that free much at a low cost come first, so that a good plan is found early and bounds the rest.
     return sorted(
         options, key=lambda each: (each.cost / sum(each.freed.values()), each.share.number)
     )
@@ -133,13 +135,13 @@ def _sum_freed(shares: Iterable[Share], lacking: Mapping[Slot, int]) -> dict[Slo
 
 
 def _is_of_one(option: _Option, other: _Option) -> bool:
-    """Return whether two are of one occupant, and one of them removes it."""
+    """Return whether two options belong to one occupant and one of them removes it."""
     is_removal = option.is_removal or other.is_removal
     return is_removal and option.share.occupant == other.share.occupant
 
 
 class _Search:
-    """Takes options or leaves them, one after the other, as long as it may become cheaper than the best."""
+    """A branch-and-bound search that takes or skips each option, while it can still beat the best."""
 
     def __init__(self, options: Sequence[_Option], lacking: Mapping[Slot, int]) -> None:
         self._options, self._most = options, inf
@@ -150,8 +152,7 @@ class _Search:
             slot: list(accumulate(sorted((o.freed.get(slot, 0) for o in options), reverse=True)))
             for slot in lacking
         }
-        # The room that the options from each number on free together: where that is too little, nothing
-        # helps.
+        # The room that all options from each number on free together: if that is too little, the branch ends.
         self._left: list[dict[Slot, int]] = [dict.fromkeys(lacking, 0)]
         for option in reversed(options):
             last = self._left[-1]

@@ -1,7 +1,7 @@
 """The one gate of planning: every step of every plan passes it (specification 10 section 2.4). Pure.
 
-Whichever way a plan is found, each of its steps is judged here: while the plan is looked for, and once more,
-from the state that was read, before the plan is an answer. No search decides by itself what is allowed.
+However a plan is found, each of its steps is checked here: during the search, and once more, from the state
+that was read, before the plan is returned. No search decides by itself what is allowed.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from placement.placing.wishes import ChosenPlace
 
 
 class StepRefused(Exception):
-    """A step of a plan breaks a rule: the search that found the plan is at fault."""
+    """A step of a plan breaks a rule, so the search that found the plan has a bug."""
 
     def __init__(self, number: int, rule: str) -> None:
         super().__init__(f"step {number} breaks the rule {rule!r}")
@@ -24,12 +24,12 @@ class StepRefused(Exception):
 
 
 def may_go(state: State, share: Share, place: ChosenPlace) -> bool:
-    """Return whether a step may take a share to a place now."""
+    """Return whether a step may move a share to a place now."""
     return find_broken(state, share, place) is None
 
 
 def find_broken(state: State, share: Share, place: ChosenPlace) -> str | None:
-    """Return the first rule that a move of a share to a place would break now, None if it may be made."""
+    """Return the first rule that a share's move to a place would break now, None if the move is allowed."""
     for name, is_kept in RULES.items():
         if not is_kept(state, share, place):
             return name
@@ -37,16 +37,16 @@ def find_broken(state: State, share: Share, place: ChosenPlace) -> str | None:
 
 
 def may_be_removed(state: State, occupant: int) -> bool:
-    """Return whether an occupant may give back all that it has now."""
+    """Return whether an occupant may be removed from all its places now."""
     is_here = any(state.place_of(share) for share in state.scene.shares_of(occupant))
     return is_here and state.scene.occupants[occupant].may_remove
 
 
 def replay(state: State, steps: Iterable[Step]) -> None:
-    """Take all steps of a plan, each of which must pass.
+    """Apply all steps of a plan, and check each.
 
-    :param state: as it was read.
-    :raises StepRefused:
+    :param state: the state that was read.
+    :raises StepRefused: a step breaks a rule
     """
     for number, step in enumerate(steps, 1):
         if isinstance(step, MoveStep):
@@ -63,12 +63,12 @@ def replay(state: State, steps: Iterable[Step]) -> None:
 
 
 def _is_permitted(state: State, share: Share, _: ChosenPlace) -> bool:
-    """Consumers stay that are excepted, held, or of a type that may not be moved."""
+    """A consumer stays if it is excepted, held, or of a type that may not be moved."""
     return state.scene.occupants[share.occupant].may_move
 
 
 def _is_another_tree(state: State, share: Share, place: ChosenPlace) -> bool:
-    """A move goes to another tree. What has joined another part of its consumer moves no more."""
+    """A move must go to another tree. A share that has joined another part of its consumer stays."""
     here = state.place_of(share)
     if here is None or place.root == here.root:
         return False
@@ -78,12 +78,12 @@ def _is_another_tree(state: State, share: Share, place: ChosenPlace) -> bool:
 
 
 def _is_open(state: State, _: Share, place: ChosenPlace) -> bool:
-    """Trees that are avoided, and those that the plan empties, take nothing from any step."""
+    """Avoided trees, and trees that the plan empties, do not take anything from any step."""
     return place.root not in state.scene.closed
 
 
 def _stays_in_one_piece(state: State, share: Share, place: ChosenPlace) -> bool:
-    """The parts on one provider go to one provider: an earlier step may have brought them together."""
+    """The parts on one provider move to one provider, even if an earlier step brought them together."""
     here = state.place_of(share)
     assert here is not None
     goes: dict[int, int] = {}
@@ -95,7 +95,7 @@ def _stays_in_one_piece(state: State, share: Share, place: ChosenPlace) -> bool:
 
 
 def _stays_in_reach(state: State, share: Share, place: ChosenPlace) -> bool:
-    """The host of a consumer reaches its shared storage after every step."""
+    """After every step the host of a consumer must reach its shared storage."""
     reach = state.scene.reach
     if not reach.shares:
         return True
@@ -107,13 +107,13 @@ def _stays_in_reach(state: State, share: Share, place: ChosenPlace) -> bool:
 
 
 def _has_room(state: State, _: Share, place: ChosenPlace) -> bool:
-    """The destination has room while the source is still held."""
+    """The destination must have room while the source is still held."""
     slots = sum_slots(place.allocations)
     return all(state.free(slot) >= amount for slot, amount in slots.items())
 
 
 def _can_be_held(state: State, _: Share, place: ChosenPlace) -> bool:
-    """Destinations that are held all have room at once, while nothing has left yet."""
+    """All held destinations must have room at once, while nothing has left yet."""
     scene = state.scene
     return not scene.limits.all_at_once or all(
         scene.free(slot) - state.taken[slot] >= amount
@@ -122,7 +122,7 @@ def _can_be_held(state: State, _: Share, place: ChosenPlace) -> bool:
 
 
 def _has_right_units(state: State, share: Share, place: ChosenPlace) -> bool:
-    """The write of a step has all that the consumer has then, also what stays: units hold for all of it."""
+    """A step writes everything that the consumer has, including what stays, so units apply to all of it."""
     scene = state.scene
     sums = Counter(sum_slots(place.allocations))
     if not all(starmap(scene.admits, sums.items())):
@@ -134,12 +134,12 @@ def _has_right_units(state: State, share: Share, place: ChosenPlace) -> bool:
 
 
 def _keeps_groups(state: State, share: Share, place: ChosenPlace) -> bool:
-    """No step raises the excess of a group."""
+    """No step may raise the excess of a group."""
     return state.keeps_groups(share, place)
 
 
 def _list_others(state: State, share: Share) -> list[ChosenPlace]:
-    """Return where the other parts of a share's consumer are now."""
+    """Return the present places of the other parts of a share's consumer."""
     shares = state.scene.shares_of(share.occupant)
     places = [state.place_of(each) for each in shares if each is not share]
     return [place for place in places if place is not None]

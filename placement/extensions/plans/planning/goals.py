@@ -1,4 +1,4 @@
-"""The goal on a cloud: whether it holds, what it costs, what may leave (10 section 3). Pure."""
+"""The goal of a plan on a cloud: whether it holds, its cost, and what may leave (10 section 3). Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Sequence
@@ -33,7 +33,7 @@ MOST_OVERLAPPING = 300
 
 
 class GoalReached(NamedTuple):
-    """A goal holds: where its request is, or which domains are empty."""
+    """A goal that holds: the places of its request, or the empty domains."""
 
     placed: tuple[ChosenPlace, ...] = ()
     emptied: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ Attempts = Generator[Departures, Share | None, None]
 class Aim(Protocol):
     """A goal on a scene.
 
-    ``exact``: false once something was left out, so that "no" is not certain.
+    ``exact``: false once an option was left out, so that "no" is not certain.
     """
 
     exact: bool
@@ -55,19 +55,19 @@ class Aim(Protocol):
         """Return how the goal holds now, None if it does not."""
 
     def list_open(self, state: State) -> tuple[int, ...] | None:
-        """Return which domains can still be among those that are emptied; None if these are too few."""
+        """Return the domains that can still be emptied; None if these are too few."""
 
     def bound(self) -> float:
-        """Return what no plan is cheaper than; infinite if there is none."""
+        """Return a lower bound of the cost of plans; infinite if there is no plan."""
 
     def attempts(self) -> Attempts:
-        """Yield what may leave so that the goal holds, the cheapest first as far as it is known."""
+        """Yield sets of departures that make the goal hold, the cheapest first as far as known."""
 
 
 def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> Aim:
     """Return a goal on a scene.
 
-    :raises UnknownTraitName, UnknownClassName: as the search does.
+    :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
     """
     match goal:
         case Fit():
