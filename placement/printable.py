@@ -6,6 +6,8 @@ A name from the database may have any character.
 import shlex
 from datetime import UTC, datetime, timedelta
 
+TIME_EXAMPLE = "2026-11-27T09:30:00Z"
+"""What a refusal of a time shows."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 """The latest time that can be shown; a later one in the database is shown as this one."""

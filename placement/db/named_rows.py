@@ -50,6 +50,20 @@ def _compile_names(key: Key) -> CompiledStatement:
     )
 
 
+def describe(tx: Access, key: Key, row_ids: Collection[int]) -> dict[int, str]:
+    """Return what a log line calls these rows; an id without a row is not mistaken for a name.
+
+    One statement for each thousand ids.
+    """
+    found = names(tx, key, row_ids)
+    return {
+        row_id: (found[row_id] or "''")
+        if row_id in found
+        else f"(row {row_id} of {key.table.name}, which is missing)"
+        for row_id in row_ids
+    }
+
+
 def restore(tx: Transaction, key: Key, row_id: int, name: str) -> None:
     """Insert a missing row under a name that marks it as restored. One statement.
 

@@ -194,12 +194,10 @@ _LEDGER = CompiledStatement(
     select(
         _inventories.c.resource_provider_id,
         _inventories.c.id,
-        func.coalesce(models.resource_classes.c.name, ""),
+        _inventories.c.resource_class_id,
         _inventories.c.used,
         counters.LEDGER_SUM,
-    )
-    .outerjoin(models.resource_classes, models.resource_classes.c.id == _inventories.c.resource_class_id)
-    .where(is_among(_inventories.c.resource_provider_id, "provider"))
+    ).where(is_among(_inventories.c.resource_provider_id, "provider"))
 )
 
 
@@ -212,12 +210,13 @@ def _mend_counters(tx: Transaction, ids: Collection[int]) -> list[str]:
     """
     # Writers of allocations lock these rows while they move a counter.
     names = {row.id: uuid for uuid, row in provider_rows.lock(tx, (), ids).items()}
+    rows = [row for row in tx.rows(_LEDGER, {"provider": sorted(ids)}) if row[0] in names and row[3] != row[4]]
+    classes = named_rows.describe(tx, named_rows.CLASSES, {row[2] for row in rows})
     wrong: defaultdict[int, list[str]] = defaultdict(list)
     right: dict[int, int] = {}
-    for provider_id, record_id, name, kept, counted in tx.rows(_LEDGER, {"provider": sorted(ids)}):
-        if provider_id in names and kept != counted:
-            right[record_id] = int(counted)
-            wrong[provider_id].append(f"{name} was kept as {kept} and is {counted}")
+    for provider_id, record_id, class_id, kept, counted in rows:
+        right[record_id] = int(counted)
+        wrong[provider_id].append(f"{classes[class_id]} was kept as {kept} and is {counted}")
     counters.correct(tx, right)
     writes.finish(tx, Change(touched=wrong.keys()))
     if wrong and is_under_way(tx):
@@ -361,22 +360,22 @@ def _mend_sums(tx: Transaction, span: Parameters) -> list[str]:
     by_project: defaultdict[int, list[Account]] = defaultdict(list)
     for account in surplus:
         by_project[account.project_id].append(account)
-    projects = named_rows.names(tx, named_rows.PROJECTS, by_project.keys())
-    users = named_rows.names(tx, named_rows.USERS, {each.user_id for each in surplus})
-    classes = named_rows.names(tx, named_rows.CLASSES, {each.class_id for each in surplus})
+    projects = named_rows.describe(tx, named_rows.PROJECTS, by_project.keys())
+    users = named_rows.describe(tx, named_rows.USERS, {each.user_id for each in surplus})
+    types = named_rows.describe(tx, named_rows.TYPES, {each.type_id for each in surplus})
+    classes = named_rows.describe(tx, named_rows.CLASSES, {each.class_id for each in surplus})
+    types[owner_usage_rows.NO_TYPE] = "unknown"
     classes[owner_usage_rows.CONSUMERS] = "number of consumers"
 
     def describe(account: Account) -> str:
-        user = users.get(account.user_id, account.user_id)
-        what = classes.get(account.class_id, f"class {account.class_id}")
-        return f"{what} of user {user} by {surplus[account]:+}"
+        owner = f"user {users[account.user_id]}, type {types[account.type_id]}"
+        return f"{classes[account.class_id]} of {owner}, by {surplus[account]:+}"
 
     return [
-        f"Usage of project {projects.get(key, key)} was not that of its allocations: "
-        + ", ".join(map(describe, accounts))
+        f"Usage of project {projects[key]} was not that of its allocations: "
+        + "; ".join(map(describe, accounts))
         for key, accounts in by_project.items()
     ]
-
 
 
 # Rows that should not be there, or lack what they refer to

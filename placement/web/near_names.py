@@ -1,8 +1,8 @@
 """Names that exist and resemble a name that does not (specification 01 section 9.2)."""
 
 import difflib
+from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 
 from placement.db.database import Database
 from placement.errors import BadRequest
@@ -14,22 +14,51 @@ MOST = 3
 SIMILAR = 0.75
 """How much of two names must agree, by difflib's ratio."""
 
-MOST_COMPARED = 5_000
-"""Names that are compared: the first ones, which are the standard ones. A name takes a few microseconds."""
+LENGTHS = SIMILAR / (2 - SIMILAR)
+"""The shortest name that can agree so much, as a share of the longer one's length."""
+
+MOST_COMPARED = 500
+"""Names that are compared. One takes some microseconds, and a hundred if two letters fill both names."""
+
+NEIGHBOURS = 50
+"""Of more names: how many are compared on each side, in the order of beginnings and in that of ends."""
+
+MOST_UNKNOWN = 10
+"""Unknown names of one error that are looked at."""
 
 
 def find_near(name: str, existing: Iterable[str]) -> list[str]:
-    """Return the names that resemble a name, the most similar one first."""
-    return difflib.get_close_matches(name, islice(existing, MOST_COMPARED), MOST, SIMILAR)
+    """Return the names that resemble a name, the most similar one first.
+
+    Of many names, those are compared that begin or end like the name: a typing error leaves one of both ends
+    as it is. So the search in 20,000 names takes some milliseconds, not a second.
+    """
+    shortest, longest = len(name) * LENGTHS, len(name) / LENGTHS
+    compared = [each for each in existing if shortest <= len(each) <= longest]
+    if len(compared) > MOST_COMPARED:
+        beginnings = _take_neighbours(name, compared)
+        ends = _take_neighbours(name[::-1], [each[::-1] for each in compared])
+        # In an order of its own, so that names that are as similar are always the same ones.
+        compared = sorted({*beginnings, *(each[::-1] for each in ends)})
+    return difflib.get_close_matches(name, compared, MOST, SIMILAR)
+
+
+def _take_neighbours(name: str, existing: list[str]) -> list[str]:
+    existing.sort()
+    at = bisect(existing, name)
+    return existing[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]
 
 
 def add_near_names(refused: BadRequest, db: Database) -> None:
     """Let an error that refuses an unknown trait or class name those that resemble it."""
     list_names = _LISTS.get(refused.reason)
-    if list_names is not None:
-        # An error may name several: each of them is unknown.
-        first = str(refused.details.get("field", "")).partition(", ")[0]
-        vars(refused)["near"] = find_near(first.upper(), list_names(db))
+    if list_names is None:
+        return
+    # An error may name several, each of them unknown, and the path of one in the body.
+    unknown = str(refused.details.get("field", "")).rpartition("/")[2].upper().split(", ")
+    existing = list(list_names(db))
+    found = (find_near(each, existing) for each in unknown[:MOST_UNKNOWN])
+    vars(refused)["near"] = next(filter(None, found), [])
 
 
 _LISTS: Mapping[str, Callable[[Database], Iterable[str]]] = {

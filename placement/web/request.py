@@ -151,9 +151,22 @@ class Request(webob.BaseRequest):
         """Refuse values of a query that are not valid under ``schema``."""
         if failure := schema.failure(dict(values)):
             field = failure.field.removeprefix("/") if failure.field else None
-            if failure.keyword == "additionalProperties":
-                raise self._refuse_parameter(schema, failure, field or "")
+            unknown = self._find_unknown(schema, failure, values)
+            if failure.keyword == "additionalProperties" or unknown is not None:
+                name = unknown if unknown is not None else field or ""
+                raise self._refuse_parameter(schema, failure, name)
             raise MalformedRequest.of("query", detail=failure, field=field, keyword=failure.keyword)
+
+    def _find_unknown(
+        self, schema: Schema, failure: Failure, values: Mapping[str, str]
+    ) -> str | None:
+        """Return a parameter that does not exist where one is missing: it may be that one, misspelt.
+
+        Elsewhere the service answers as OpenStack Placement does: what is missing is refused first.
+        """
+        if failure.keyword != "required" or not self.route.startswith("/-/"):
+            return None
+        return next((name for name in values if name not in schema.list_members()), None)
 
     def _refuse_parameter(self, schema: Schema, failure: Failure, name: str) -> MalformedRequest:
         """Return the error about a parameter that the schema does not know."""
@@ -161,9 +174,10 @@ class Request(webob.BaseRequest):
         detail: str = failure
         # Elsewhere the words are those of the OpenStack service.
         if self.route.startswith("/-/"):
-            detail = f"there is no parameter {name!r}. There are: {', '.join(known)}"
+            there_are = f"There are: {', '.join(known)}" if known else "There are none"
+            detail = f"there is no parameter {name!r}. {there_are}"
         refused = MalformedRequest.of(
-            "parameter", detail=detail, field=name, keyword=failure.keyword
+            "parameter", detail=detail, field=name, keyword="additionalProperties"
         )
         vars(refused)["near"] = find_near(name, known)
         return refused

@@ -498,3 +498,36 @@ def test_metrics_show_what_was_scrubbed_and_healed(monkeypatch: pytest.MonkeyPat
         for stage in scrub.STAGES:
             assert f'placement_scrubbed_total{{stage="{stage.name}"}}' in shown
         assert 'stage="consumers"' not in shown
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM users", "Usage of project red was not that of its allocations: VCPU of user (row "),
+        ("DELETE FROM projects", "Usage of project (row "),
+        ("UPDATE users SET external_id = ''", "VCPU of user '', type INSTANCE, by -1"),
+        ("UPDATE users SET external_id = 'a\n\x1b[1mb'", "VCPU of user a\\n\\x1b[1mb, type INSTANCE, by -1"),
+        ("UPDATE consumers SET consumer_type_id = NULL", "VCPU of user ann, type unknown, by -3"),
+        ("UPDATE inventories SET resource_class_id = 99999 WHERE total = 8",
+         "(row 99999 of resource_classes, which is missing) was kept as 2 and is 0"),
+    ],
+)  # fmt: skip
+def test_names_that_are_missing_empty_or_hostile_are_said(
+    statement: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An id is not taken for a name, and the sums of one user by several types are told apart."""
+    with running("sqlite", insight__enabled=True) as service:
+        service.db.write(forget)
+        scene = Scene(service)
+        with service.db.engine.connect() as connection:
+            connection.execute(text("PRAGMA foreign_keys = OFF"))
+            connection.execute(text(statement))
+            connection.execute(text("UPDATE allocations SET used = 3 WHERE used = 2"))
+            connection.commit()
+
+        with caplog.at_level(logging.WARNING):
+            scrub.scrub_all(scene.db)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if said in line], lines
+    assert not [line for line in lines if "\n" in line or "\x1b" in line]

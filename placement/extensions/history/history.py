@@ -11,7 +11,7 @@ from placement.db.database import Database
 from placement.errors import MalformedRequest
 from placement.extensions.history import history_rows
 from placement.extensions.history.history_rows import HistoryRow
-from placement.printable import EPOCH, show_time
+from placement.printable import EPOCH, TIME_EXAMPLE, show_time
 
 _MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = {
@@ -91,8 +91,9 @@ def _read_time(name: str, text: str) -> int:
     """Return a time as milliseconds since the epoch, rounded up, so that no older row is selected."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        detail = f"'{name}' is not a time: {error}"
+    except ValueError:
+        # Written like a time, but with a month, an hour or an offset that does not exist.
+        detail = f"{name!r} is {text!r}, which is not a time such as {TIME_EXAMPLE}"
         raise MalformedRequest.of("query", detail=detail, field=name) from None
     return -((EPOCH - moment) // _MILLISECOND)
 

@@ -1,5 +1,6 @@
 """Query strings of ``/-/history``, and their defaults."""
 
+from placement.printable import TIME_EXAMPLE
 from placement.schemas.windows import allow_only
 from placement.web.validation import Schema
 
@@ -7,7 +8,7 @@ DEFAULT_WRITES = 100
 _MOMENT = {
     "type": "string",
     "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$",
-    "examples": ["2026-11-27T09:30:00Z"],
+    "examples": [TIME_EXAMPLE],
 }
 HISTORY = Schema(
     allow_only(

@@ -82,7 +82,11 @@ class UnknownCostClass(errors.BadRequest):
     about = "field"
     text = "cost.per_unit: No such resource class {name}."
     name: str
-    field = "/cost/per_unit"
+
+    @property
+    def field(self) -> str:
+        """Return the path of the price."""
+        return f"/cost/per_unit/{self.name}"
 
 
 class PlanCutShort(errors.Unavailable):

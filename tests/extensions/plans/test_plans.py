@@ -528,7 +528,11 @@ def test_a_cost_of_a_class_that_does_not_exist_is_refused(service: Service) -> N
     host = World(service).host(VCPU=4)
     goal = {"empty": {"trees": [host]}}
 
-    refusal = refuse(service, goal, 400, cost={"per_unit": {"VCPU": 1, "NOPE": 1}})
-    assert (refusal["reason"], refusal["field"]) == ("unknown_resource_class", "/cost/per_unit")
-    assert "NOPE" in refusal["detail"]
+    refusal = refuse(service, goal, 400, cost={"per_unit": {"VCPU": 1, "VCPUS": 1}})
+    assert (refusal["reason"], refusal["field"]) == (
+        "unknown_resource_class",
+        "/cost/per_unit/VCPUS",
+    )
+    assert "VCPUS" in refusal["detail"]
+    assert refusal["near"] == ["VCPU"]
     make(service, goal, cost={"per_unit": {"PGPU": 1}})
