@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from placement.db.database import Database
 
 
-class Action(NamedTuple):
+class CommandAction(NamedTuple):
     """An action, the second word of a command.
 
     :param run: called with the configuration, the database and whether the result is printed as JSON;
@@ -29,4 +29,4 @@ class Command(NamedTuple):
 
     name: str
     text: str
-    actions: Sequence[Action]
+    actions: Sequence[CommandAction]

@@ -14,7 +14,7 @@ from placement import conf as configuration
 from placement.authorship import Author
 from placement.cmd import audit, config_check, output, progress
 from placement.cmd.database_command import DatabaseCommand
-from placement.command import Action, Command
+from placement.command import Command, CommandAction
 from placement.db import invariants, online_migrations, schema, scrub
 from placement.db.coexistence import state, takeover
 from placement.db.database import Database, Snapshot
@@ -88,7 +88,7 @@ class _ManageCommand(DatabaseCommand):
         actions = _add_actions(subparsers, command.name, command.text)
         for action in command.actions:
 
-            def run(action: Action = action) -> int:
+            def run(action: CommandAction = action) -> int:
                 schema.require_usable(self.database)
                 return action.run(self.conf, self.database, self.conf.command.json)
 

@@ -6,7 +6,7 @@ import sys
 from oslo_config import cfg
 
 from placement.advice import NotConfigured
-from placement.command import Action, Command
+from placement.command import Command, CommandAction
 from placement.db import provider_rows
 from placement.db.database import Database
 from placement.printable import escape_unprintable
@@ -51,7 +51,7 @@ COMMANDS = (
         "capacity",
         "Record how many more of each shape of [insight]/shapes_file fit",
         [
-            Action(
+            CommandAction(
                 "record",
                 "Count and record the shapes, for /-/capacity/history; records are kept for a year.",
                 record,
