@@ -1,4 +1,4 @@
-"""The inventory as a client sets it: the one list of its amounts, with the bounds of the columns."""
+"""The inventory record as a client sets it: the one list of its amounts, with the columns' bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InventoryRecord(NamedTuple):
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> InventoryRecord:
-        """Return the record of the texts of its amounts, in their order."""
+        """Return the record with these texts as its amounts, in their order."""
         *whole, ratio = texts
         return cls._make([*map(int, whole), float(ratio)])
 
@@ -33,6 +33,6 @@ class InventoryRecord(NamedTuple):
         return (self.total - self.reserved) * self.allocation_ratio
 
     def admits(self, amount: int) -> bool:
-        """Return whether one allocation may have this amount, whatever is free."""
-        # A step of 0, which only SQL by hand leaves, is one of 1, as the search has it.
+        """Return whether one allocation may have this amount, regardless of free room."""
+        # A step of 0, which only SQL by hand writes, counts as 1, as in the search.
         return self.min_unit <= amount <= self.max_unit and amount % max(self.step_size, 1) == 0

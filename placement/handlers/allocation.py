@@ -68,12 +68,12 @@ def replace_consumer_allocations(request: Request) -> Response:
         raise MalformedRequest.of("consumer", given=given)
     body = request.read_json(schemas.PUT.at(request.version.minor))
     if request.version < OBJECT_FORM_SINCE:
-        # The list form is lifted to the newest; below 1.8 the configured owners stand in for those not sent.
+        # Older forms are converted to the newest; below 1.8 the configured owners replace missing ones.
         options = request.conf.placement
         body = {
             "project_id": body.get("project_id", options.incomplete_consumer_project_id),
             "user_id": body.get("user_id", options.incomplete_consumer_user_id),
-            # The last one of several items for one provider counts.
+            # The last of several items for one provider counts.
             "allocations": {
                 item["resource_provider"]["uuid"]: item for item in body["allocations"]
             },
@@ -104,7 +104,7 @@ def _read_consumer(uuid: str, entry: Mapping[str, Any]) -> ConsumerChange:
         },
         project=entry["project_id"],
         user=entry["user_id"],
-        # In a JSON schema 1.0 is an integer; None and ANY_GENERATION stay what they are.
+        # In a JSON schema 1.0 is an integer; None and ANY_GENERATION stay unchanged.
         generation=int(generation) if isinstance(generation, float) else generation,
         type=entry.get("consumer_type"),
     )
@@ -129,7 +129,7 @@ def reshape_trees(request: Request) -> Response:
 
 def _read_inventory(provider_uuid: str, entry: Mapping[str, Any]) -> InventoryChange:
     records = {
-        # The schema bounds the ratio above only; below this the columns of MySQL end.
+        # The schema has only an upper bound for the ratio; below this value the columns of MySQL end.
         name: record._replace(allocation_ratio=max(record.allocation_ratio, -MAX_RATIO))
         for name, record in inventory.records_from(entry["inventories"]).items()
     }
@@ -148,7 +148,7 @@ def show_provider_usages(request: Request) -> Response:
 
 
 def policy_target(request: Request) -> Mapping[str, Any]:
-    """Return what the policy of GET /usages is asked about: the project as it was sent, if it was."""
+    """Return the target of the policy of GET /usages: the project as sent, if it was sent."""
     project = request.query_value("project_id")
     return {} if project is None else {"project_id": project}
 

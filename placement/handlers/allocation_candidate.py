@@ -34,7 +34,7 @@ LARGE_ANSWER = threading.Lock()
 
 
 def list_candidates(request: Request) -> Response:
-    """Return what could take the request right now."""
+    """Return the providers that could take the request right now."""
     options, version = request.conf.placement, request.version
     query = candidate_query.check(request, schema.GET.at(version.minor))
     question = candidate_query.parse(query, version, options)
@@ -64,7 +64,7 @@ def list_candidates(request: Request) -> Response:
             work,
             prepare,
         )
-        # Written when the picture is read no more: it can be refreshed meanwhile.
+        # The answer is written after the picture is released, so that the picture can be refreshed meanwhile.
         body = answer.write_pieces()
         telemetry.note_stage("render")
     response = json_response(request, body, last_modified=datetime.now(UTC))
@@ -74,14 +74,14 @@ def list_candidates(request: Request) -> Response:
 
 
 def _draw_start(question: CandidateRequest) -> int | None:
-    """Return where the search begins: schedulers that ask for a part of the hosts get different ones."""
+    """Return where the search begins, so that schedulers that ask for a part get different hosts."""
     if question.limit is None and question.bound is None:
         return None
     return secrets.randbits(64)
 
 
 def _draw_seed(randomize: bool) -> int | None:
-    """Return the seed of a random answer; logged, so that the answer can be had again."""
+    """Return the seed of a random answer, and log it so that the answer can be repeated."""
     if not randomize:
         return None
     seed = secrets.randbits(32)

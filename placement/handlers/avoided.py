@@ -1,4 +1,4 @@
-"""Which trees a question avoids, by ``[insight]/avoid`` or its own ``avoid`` (07 section 1.1)."""
+"""The traits of avoided trees, from ``[insight]/avoid`` or a question's own ``avoid`` (07 section 1.1)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from placement.web.request import Request
 def read_avoid(request: Request, given: Mapping[str, Any]) -> frozenset[str]:
     """Return the traits by which trees are avoided: ``avoid`` of a body or query, or the option.
 
-    No trait, or an empty value of a query, avoids nothing.
+    An empty list, or an empty value in a query, avoids nothing.
     """
     if "avoid" not in given:
         return frozenset(request.conf.insight.avoid)

@@ -1,8 +1,8 @@
 """The answer of GET /allocation_candidates, from prepared pieces (specification 04 section 4).
 
-An allocation request is a template that takes uuids, one for each shape of candidates; a tree's summaries
-are kept from answer to answer until one of its providers changes. No text needs escaping: uuids, class,
-trait and suffix names are letters, digits, dashes and underscores.
+An allocation request is a template that is filled with uuids, one template for each shape of candidates. A
+tree's summaries are kept between answers until one of its providers changes. No text needs escaping: uuids,
+class, trait and suffix names are letters, digits, dashes and underscores.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ def measure(shape: CandidateShape, version: Version) -> int:
 
 @dataclass(frozen=True)
 class CandidateAnswer:
-    """The data of the picture that an answer needs: enough to write it while the picture changes."""
+    """The data of the picture that an answer needs, so that the picture can change while it is written."""
 
     uuids: Sequence[str | None]
     result: SearchResult
@@ -48,7 +48,7 @@ class CandidateAnswer:
     version: Version
 
     def write_pieces(self) -> list[bytes]:
-        """Return the JSON body in pieces, of which no more than one is in memory twice."""
+        """Return the JSON body in pieces; at most one piece is in memory twice."""
         texts = _write_requests(self.uuids, self.result, self.version)
         together = max(1, PIECE // len(texts[0])) if texts else 1
         requests = [
@@ -73,12 +73,12 @@ def prepare(
     version: Version,
     size_limit: SizeLimit | None = None,
 ) -> CandidateAnswer:
-    """Return the answer, yet to be written, that has no more candidates than ``size_limit`` lets in.
+    """Return the answer, not yet written, with as many candidates as ``size_limit`` allows.
 
-    The caller reads the picture; writing the answer needs it no more. The search kept the allocation
-    requests within the limit; the summaries come on top.
+    The caller has the picture; writing the answer does not need it. The search kept the allocation requests
+    within the limit; the summaries are added to them.
 
-    :param requested: the classes that some group asks for.
+    :param requested: the classes that the groups request.
     """
     summaries = _write_summaries(cloud, result, requested, version)
     while size_limit is not None and len(result) > 1:
@@ -126,7 +126,7 @@ def _write_requests(
 
 
 def _make_template(shape: CandidateShape, version: Version) -> str:
-    """Return the text of a candidate with ``%s`` for uuids: of those that take, then that serve."""
+    """Return the text of a candidate with ``%s`` for uuids: of its allocations, then of its mappings."""
     if version < ALLOCATIONS_AS_OBJECT_SINCE:
         parts = [
             f'{{"resource_provider":{{"uuid":"%s"}},"resources":{_write_amounts(amounts)}}}'
@@ -152,8 +152,8 @@ def _write_amounts(amounts: Mapping[str, int]) -> str:
 def _write_trees(cloud: Cloud, roots: Indexes, version: Version) -> list[bytes]:
     """Return a text for each tree, in the form since 1.29; together they are the summaries.
 
-    A thousand trees of 16 are answered in 3.4 ms of processor time, 6.3 among a million providers; with a
-    text for each provider it took 7.9 and 11.4.
+    A thousand trees of 16 take 3.4 ms of processor time, 6.3 among a million providers; with a text for each
+    provider they took 7.9 and 11.4.
     """
 
     def write(root: int) -> bytes:

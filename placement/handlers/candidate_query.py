@@ -1,6 +1,6 @@
-"""The query string of GET /allocation_candidates: from parameters to a parsed question.
+"""The parsing of the query string of GET /allocation_candidates.
 
-The checks come in the order of specification 04 section 3.5, whose letters name the functions here.
+The checks are in the order of specification 04 section 3.5, and its letters mark the functions here.
 """
 
 import re
@@ -29,9 +29,9 @@ RESOURCELESS_GROUPS_SINCE = (1, 36)
 
 
 def check(request: Request, allowed: Schema, text: str | None = None) -> MultiDict:
-    """Return the query, or one that came in a body, with valid keys and plain values (3.5 A)."""
+    """Return the query, from the URL or a body, with valid keys and plain values (3.5 A)."""
     query = request.read_query(allowed, text)
-    # The schema has seen the last value of each name.
+    # The schema has checked only the last value of each name.
     for name in FIRST_VALUE_COUNTS:
         for value in query.getall(name)[:-1]:
             request.check_query(allowed, {**query, name: value})
@@ -41,9 +41,9 @@ def check(request: Request, allowed: Schema, text: str | None = None) -> MultiDi
 def parse(
     query: MultiDict, version: Version, options: cfg.ConfigOpts.GroupAttr
 ) -> CandidateRequest:
-    """Return what is asked; the checks come in the order of 3.5 B, C, G or H, K1, K2.
+    """Return the parsed question; the checks are in the order of 3.5 B, C, G or H, K1, K2.
 
-    :param options: those of ``[placement]``.
+    :param options: the options of ``[placement]``.
     """
     required, forbidden = read_root_traits(query, version)
     subtrees = read_same_subtrees(query)
@@ -64,7 +64,7 @@ def parse(
 
 
 def get_first(query: MultiDict, name: str) -> str | None:
-    """Return the first value of a parameter: the one that counts."""
+    """Return the first value of a parameter, which is the one that counts."""
     values: list[str] = query.getall(name)
     return values[0] if values else None
 
@@ -83,7 +83,7 @@ def read_root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str]
         raise MalformedQuery.of("B1", name="root_required")
     if not values:
         return frozenset(), frozenset()
-    # The any-of form is not known here at any version, and the refusal says so in these words.
+    # This parameter has no any-of form at any version, and the refusal says so in these words.
     required, forbidden = query_syntax.parse_plain_traits(values[0], version)
     conflict = required & forbidden
     if conflict:
@@ -111,7 +111,7 @@ def read_groups(query: MultiDict, version: Version, most: int) -> tuple[Group, .
             fields[parts[2]] = {}
     if len(fields) > most:
         raise MalformedQuery.of("groups", count=len(fields), limit=most)
-    # ``getall`` would look through all parameters for each of them.
+    # ``getall`` would search all parameters for each of them.
     for key, values in query.dict_of_lists().items():
         parts = GROUP_KEY.match(key)
         if parts:
@@ -145,7 +145,7 @@ def check_groups(
     group_policy: str | None,
     version: Version,
 ) -> None:
-    """Refuse groups that do not hang together: G or H, then K1 and K2."""
+    """Refuse groups that contradict each other: G or H, then K1 and K2."""
     if version >= RESOURCELESS_GROUPS_SINCE:
         _check_subtrees(wanted, subtrees)
     else:
@@ -157,7 +157,7 @@ def check_groups(
 
 
 def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
-    """G1 to G4."""
+    """Check G1 to G4: resources in every group."""
     empty = [group for group in wanted if not group.amounts]
     orphaned = [f"required{group.suffix}" for group in empty if group.required]
     if orphaned:
@@ -176,7 +176,7 @@ def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
 
 
 def _check_subtrees(wanted: tuple[Group, ...], subtrees: tuple[frozenset[str], ...]) -> None:
-    """H1 to H3."""
+    """Check H1 to H3: subtrees."""
     if not any(group.amounts for group in wanted):
         raise MalformedQuery.of("H1")
     named: frozenset[str] = frozenset().union(*subtrees)
@@ -191,7 +191,7 @@ def _check_subtrees(wanted: tuple[Group, ...], subtrees: tuple[frozenset[str], .
 
 
 def _check_trait_conflicts(wanted: tuple[Group, ...]) -> None:
-    """K1: a demand all of whose traits are forbidden in the same group."""
+    """Check K1: a demand whose traits are all forbidden in the same group."""
     conflicts = sorted(
         f"required{group.suffix}: ({', '.join(sorted(demand))})"
         for group in wanted

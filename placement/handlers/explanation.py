@@ -1,6 +1,6 @@
-"""The remedies of a request, as handlers read and render them (specification 07 section 2).
+"""The reading and rendering of a request's remedies (specification 07 section 2).
 
-A query is taken apart into the pieces that can be left out, and an explanation is rendered.
+A query is divided into the pieces that can be left out, and an explanation is rendered.
 """
 
 from collections.abc import Collection, Iterable
@@ -46,10 +46,13 @@ def read_relaxable(
 ) -> RelaxableRequest:
     """Return the request of a query, with its demands.
 
-    The query is taken apart into the pieces that can be left out (specification 07 section 2.1). The others
-    are put together again and read by the code that reads every query: what it refuses is not a relaxation.
+    The query is divided into the pieces that can be left out (specification 07 section 2.1). The remaining
+    pieces are joined and read by the code that reads every query; a query that it refuses is not a
+    relaxation.
 
-    :param avoid: as :meth:`CandidateRequest.avoiding` takes it.
+    :param avoid:
+
+    the traits for :meth:`CandidateRequest.avoiding`.
     """
     request = candidate_query.parse(query, version, options).avoiding(avoid)
     pieces = [
@@ -76,7 +79,7 @@ def _is_demand(piece: Piece) -> bool:
 
 
 def _take_apart(key: str, values: list[str], version: Version) -> Iterable[Piece]:
-    """Yield the pieces of those values of a parameter that count."""
+    """Yield the pieces of the values of a parameter that count."""
     name = GROUP_KEY.match(key)
     kind = name[1] if name else key
     if kind in ("resources", "in_tree") or (kind == "required" and version < ANY_TRAITS_SINCE):
@@ -95,10 +98,10 @@ def _take_apart(key: str, values: list[str], version: Version) -> Iterable[Piece
 
 
 def _leave_out(pieces: list[Piece], dropped: Collection[Piece]) -> list[Piece]:
-    """Return the remaining pieces, without groups, also in same_subtree, that ask for nothing any more."""
+    """Return the remaining pieces without empty groups, which are also removed from same_subtree."""
     left = [piece for piece in pieces if piece not in dropped]
     if any(piece.parameter == "group_policy" for piece in dropped):
-        # Two suffixed groups need a policy (3.5 K2): this one asks for nothing.
+        # Two suffixed groups need a policy (3.5 K2), but this group requests nothing.
         left.append(Piece("group_policy", 0, "none"))
     for suffix in {_find_suffix(piece) for piece in dropped} - {None}:
         asking = {f"resources{suffix}", f"required{suffix}"}
@@ -114,7 +117,7 @@ def _find_suffix(piece: Piece) -> str | None:
 
 
 def _untie(piece: Piece, suffix: str) -> list[Piece]:
-    """Return a piece without a dropped group; nothing if it named only that group."""
+    """Return a piece without a dropped group; empty if it named only that group."""
     if piece.parameter != "same_subtree":
         return [piece]
     names = [name for name in piece.text.split(",") if name.strip() != suffix]
@@ -134,7 +137,7 @@ def _put_together(pieces: list[Piece]) -> MultiDict:
 def render_explanation(
     found: Explanation, request: CandidateRequest, examples: int
 ) -> dict[str, Any]:
-    """Return the document that explains what a search has found."""
+    """Return the document that explains the result of a search."""
     tally = found.result.tally
     document = {
         **_render_diagnosis(found.everywhere),
@@ -164,7 +167,7 @@ def _render_diagnosis(found: Diagnosis) -> dict[str, Any]:
 
 
 def render_remedies(found: Remedies) -> dict[str, Any]:
-    """Return the part of a document that says what would help."""
+    """Return the part of a document with the remedies."""
     return {
         "relaxations": [_render_relaxation(each) for each in found.relaxations],
         "pairs_tried": found.pairs,
@@ -179,7 +182,7 @@ def _render_relaxation(each: Relaxation) -> dict[str, Any]:
 
 
 def _render_ends(stopped: Stopped | None) -> dict[str, Any]:
-    """Return what ended the search before combining, and what combining ended with."""
+    """Return the end of the search before combining, and the end of the combining."""
     if stopped is None:
         return {"stopped": None, "combining": None}
     if stopped.why in AFTER_COMBINING:

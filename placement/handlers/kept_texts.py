@@ -1,4 +1,4 @@
-"""Texts of providers and of trees, kept from answer to answer until what they show changes."""
+"""Texts of providers and of trees, kept between answers until their content changes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from placement.search.index_set import Indexes
 
 
 class KeptTexts:
-    """The texts of one cloud's providers, or of its trees, for one kind of answer, each as of a stamp.
+    """The texts of one cloud's providers, or of its trees, for one kind of answer, each with a stamp.
 
-    ``form``: what else the texts depend on; only those of the last form are kept. Several threads, and
-    several editions of the cloud, use one: a text and its stamp are stored and picked together.
+    ``form``: the other values on which the texts depend; only texts of the last form are kept. Several
+    threads and editions of the cloud share one object: a text and its stamp are stored and read together.
     """
 
     def __init__(self, form: Hashable) -> None:
@@ -32,7 +32,7 @@ class KeptTexts:
         if kept is None or kept.form != form:
             kept = cloud.kept_texts[answer] = cls(form)
         with kept._lock:
-            # The cloud has grown since; -1 is the stamp of no text.
+            # The cloud has grown since; no text has the stamp -1.
             missing = cloud.size - len(kept._stamps)
             if missing > 0:
                 kept._stamps = np.append(kept._stamps, np.full(missing, -1))

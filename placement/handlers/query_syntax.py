@@ -19,7 +19,7 @@ ANY_PREFIX = "in:"
 ANY_TRAITS_EXAMPLE = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
 
 AMOUNT = re.compile(r"\s*([+-]?)([0-9]+)\s*\Z")
-# Far beyond what fits anywhere; longer texts are not worth turning into numbers.
+# The bound is far beyond any real amount; longer texts are not worth converting to numbers.
 MOST_DIGITS = 18
 
 
@@ -28,7 +28,7 @@ REQUIRED_FORM = INVALID + "Expected 'required' parameter value of the form: "
 
 
 class MalformedQuery(errors.Malformed):
-    """The query asks for what cannot be asked."""
+    """The query is malformed."""
 
     reason = "invalid_query"
     reasons = {
@@ -86,14 +86,14 @@ class MalformedQuery(errors.Malformed):
 
 
 class SetFilter(NamedTuple):
-    """Traits or aggregates that are asked for: of each set of ``wanted`` one, and none of ``forbidden``."""
+    """The requested traits or aggregates: one of each set in ``wanted``, and none of ``forbidden``."""
 
     wanted: tuple[frozenset[str], ...] = ()
     forbidden: frozenset[str] = frozenset()
 
 
 def parse_resources(value: str) -> dict[str, int]:
-    """Return the amounts by class of ``CLASS:AMOUNT,…``; of a class given twice the last."""
+    """Return the amounts by class of ``CLASS:AMOUNT,…``; the last amount of a repeated class counts."""
     if not value.strip():
         raise MalformedQuery.of("C1", given="empty string")
     amounts = {}
@@ -118,7 +118,7 @@ def _parse_amount(name: str, text: str) -> int:
 
 
 def parse_required(values: Sequence[str], version: tuple[int, int]) -> SetFilter:
-    """Return the traits that the values of a ``required`` ask for; before 1.39 the last value alone."""
+    """Return the traits that the values of ``required`` request; before 1.39 only the last value counts."""
     if version < ANY_TRAITS_SINCE:
         values = values[-1:]
     demands: list[frozenset[str]] = []
@@ -145,7 +145,7 @@ def _parse_any(value: str) -> frozenset[str]:
 def parse_plain_traits(
     value: str, version: tuple[int, int]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the traits that are wanted and those that are not in ``T1,!T2,…``, without any-of form."""
+    """Return the wanted and the forbidden traits of ``T1,!T2,…``, which has no any-of form."""
     if value.startswith(ANY_PREFIX):
         raise MalformedQuery.of("C5", given=value)
     items = [item.strip() for item in value.split(",")]
@@ -160,7 +160,7 @@ def parse_plain_traits(
 
 
 def parse_member_of(values: Sequence[str], version: tuple[int, int], suffix: str = "") -> SetFilter:
-    """Return the aggregates that the values of a ``member_of`` with this suffix ask for."""
+    """Return the aggregates that the values of ``member_of`` with this suffix request."""
     if len(values) > 1 and version < REPEATED_AGGREGATES_SINCE:
         raise MalformedQuery.of("C9", suffix=suffix)
     wanted: list[frozenset[str]] = []

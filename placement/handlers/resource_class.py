@@ -40,7 +40,7 @@ def rename_class(request: Request) -> Response:
 
 
 def ensure_class(request: Request) -> Response:
-    """PUT /resource_classes/{name} from 1.7 on: the name in the path is all that counts."""
+    """PUT /resource_classes/{name} from 1.7 on: only the name in the path counts."""
     name = request.path_args["name"]
     if failure := CUSTOM_CLASS.failure({"name": name}):
         place = {"field": failure.field, "keyword": failure.keyword}

@@ -1,7 +1,7 @@
 """/resource_providers, /resource_providers/{uuid} and …/aggregates (specification 02 sections 3 and 5).
 
-The links of a provider are one text with the uuid put in. What a search finds is shown from texts that are
-kept from answer to answer until the provider changes. A uuid needs no escaping, a name does.
+The links of a provider are one text with the uuid inserted. The results of a search are shown from texts that
+are kept between answers until the provider changes. A uuid does not need escaping, a name does.
 """
 
 import uuid
@@ -171,7 +171,7 @@ def _make_aggregates(request: Request, uuids: Sequence[str], generation: int) ->
 
 
 class ProviderForm(NamedTuple):
-    """How providers are shown to a request. ``links``: their links in JSON, cut where the uuid goes."""
+    """The form in which a request gets providers. ``links``: their links in JSON, cut at the uuid."""
 
     trees: bool
     links: tuple[str, ...]

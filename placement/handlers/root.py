@@ -1,4 +1,4 @@
-"""The root document: which microversions there are (specification 01 section 2)."""
+"""The root document, which lists the microversions (specification 01 section 2)."""
 
 from webob import Response
 
@@ -13,7 +13,7 @@ VERSIONS = {
             "max_version": str(MAXIMUM),
             "min_version": str(MINIMUM),
             "status": "CURRENT",
-            # A relative reference to the same URL: right under every mount prefix.
+            # The link is a relative reference to the same URL, which is right under every mount prefix.
             "links": [{"rel": "self", "href": ""}],
         }
     ]
@@ -21,5 +21,5 @@ VERSIONS = {
 
 
 def get_versions(request: Request) -> Response:
-    """Tell clients the range of microversions they can negotiate in."""
+    """Return the range of microversions that clients can negotiate."""
     return json_response(request, VERSIONS, last_modified=now())

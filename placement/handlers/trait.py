@@ -74,7 +74,7 @@ def list_provider_traits(request: Request) -> Response:
 
 
 def replace_provider_traits(request: Request) -> Response:
-    """PUT /resource_providers/{uuid}/traits: here the body is looked at before the provider."""
+    """PUT /resource_providers/{uuid}/traits, which checks the body before the provider"""
     body = request.read_json(schemas.PUT_TRAITS)
     replaced = trait.replace_of_provider(
         request.db,

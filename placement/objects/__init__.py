@@ -1,1 +1,1 @@
-"""The domain: one module per noun, with its rules and the functions that own transactions."""
+"""The domain: one module for each noun, with its rules and the functions that own transactions."""

@@ -1,4 +1,4 @@
-"""Allocations: replace the sets of some consumers, remove one, list them."""
+"""Allocations: their replacement, removal and listing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from placement.objects.replacement import ConsumerChange, ConsumerConflict
 
 
 class NoAllocations(errors.NotFound):
-    """The consumer has no allocations to remove."""
+    """The consumer does not have allocations to remove."""
 
     text = "No allocations for consumer '{uuid}'"
     uuid: str
 
 
 class AllocationsProviderNotFound(errors.NotFound):
-    """The provider whose allocations are asked for does not exist."""
+    """The provider whose allocations are requested does not exist."""
 
     text = "Resource provider '{uuid}' not found: No resource provider with uuid {uuid} found"
     uuid: str
 
 
 class LedgerMoved(errors.ConcurrentUpdate):
-    """Others kept changing what the request was about; repeating it is the right thing to do."""
+    """Other requests kept changing the objects of this request; repeat it."""
 
     text = (
         "Inventory and/or allocations changed while attempting to allocate: "
@@ -39,7 +39,7 @@ class LedgerMoved(errors.ConcurrentUpdate):
 class AllocationChange:
     """The new sets of some consumers, in document order.
 
-    :param action: what cannot be done if a class does not exist, in the words of the operation.
+    :param action: the words for the error of a missing class: what the operation could not do.
     """
 
     consumers: Sequence[ConsumerChange]
@@ -54,7 +54,7 @@ class AllocationChange:
 def replace_allocations(db: Database, change: AllocationChange) -> None:
     """Replace the allocations of every consumer named, all or nothing (specification 03 section 7).
 
-    :raises ConsumerConflict: 409, a consumer is not of the generation sent
+    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     :raises ProviderMissing: 400
     :raises ClassMissing: 400
     :raises DoesNotFit: 409, no inventory, units, capacity
@@ -64,7 +64,7 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
 
 
 def replace(tx: Transaction, change: AllocationChange) -> None:
-    """Replace the allocations of every consumer named; raises as :func:`replace_allocations`."""
+    """Replace the allocations of every named consumer; raises as :func:`replace_allocations`."""
     with_stock = ledger.is_everyday(tx, change.consumers)
     reading = ledger.read(tx, change.consumers, with_stock=with_stock)
     replacement.require_sound(change.consumers, reading, change.action)
@@ -79,12 +79,13 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
 
 
 def _require_unexpired(tx: Transaction, changes: Sequence[ConsumerChange]) -> None:
-    """Check that no consumer gives others allocations that have expired.
+    """Check that no consumer passes expired allocations to others.
 
-    :raises ConsumerConflict: 409, as if they had been removed already (specification 10 section 5)
+    :raises ConsumerConflict: 409, as if the expired allocations had been removed already (specification 10
+        section 5)
     """
     leaving = {change.uuid: change.generation for change in changes if not change.allocations}
-    # A consumer that only leaves asks for no room.
+    # A consumer that only leaves does not need room.
     if not leaving or len(leaving) == len(changes):
         return
     for expiry in freshness.list_expiries():
@@ -95,9 +96,9 @@ def _require_unexpired(tx: Transaction, changes: Sequence[ConsumerChange]) -> No
 def delete_allocations(db: Database, consumer_uuid: str) -> None:
     """Remove a consumer with all its allocations (specification 03 section 9).
 
-    The generations of the providers stay as they are.
+    The generations of the providers do not change.
 
-    :raises NoAllocations: 404, also for allocations that have no consumer record
+    :raises NoAllocations: 404, also for allocations without a consumer record
     :raises LedgerMoved: 409
     """
     change = ConsumerChange(consumer_uuid, {}, project="", user="")
@@ -107,9 +108,9 @@ def delete_allocations(db: Database, consumer_uuid: str) -> None:
 def remove(
     tx: Transaction, changes: Sequence[ConsumerChange], *, may_be_empty: bool = False
 ) -> Mapping[int, LockedProvider]:
-    """Remove these consumers, whose changes have no allocations; raises as :func:`delete_allocations`.
+    """Remove these consumers, whose changes are empty; raises as :func:`delete_allocations`.
 
-    :returns: the providers that they had something of, by id.
+    :returns: their former providers, by id.
     """
     reading = ledger.read(tx, changes)
     for change in changes:
@@ -126,7 +127,8 @@ def remove(
 
 
 def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:
-    """Return the allocations of a consumer, none for an unknown one (specification 03 section 4)."""
+    """Return the allocations of a consumer, which is empty for an unknown one (specification 03 section 4).
+    """
     return db.read(lambda reader: allocation_rows.of_consumer(reader, consumer_uuid))
 
 

@@ -21,7 +21,7 @@ HOW_TO_EXPLAIN = "To see what would help: openstack allocation candidate explain
 
 
 class UnknownNameInQuery(errors.Malformed):
-    """K3 and K4: the query names a trait or a resource class that does not exist."""
+    """The query names a trait or a resource class that does not exist (K3 and K4)."""
 
     reasons = {
         "trait": "unknown_trait",
@@ -36,7 +36,7 @@ class UnknownNameInQuery(errors.Malformed):
 
 
 class SearchGivenUp(errors.Unavailable):
-    """A bound ended the search before it found a candidate, or that there is none."""
+    """A bound ended the search before it was known whether there is a candidate."""
 
     reason = "search_given_up"
     code = "placement.search_given_up"
@@ -49,7 +49,7 @@ class SearchGivenUp(errors.Unavailable):
 
 
 class Answered(NamedTuple, Generic[T]):
-    """The rendered candidates, and the bounds that may have cut some of them off."""
+    """The rendered candidates, and the bounds that may have cut some of them."""
 
     shown: T
     cut: tuple[str, ...]
@@ -63,15 +63,15 @@ def find(
     work: Work,
     show: Callable[[Cloud, SearchResult], T],
 ) -> Answered[T]:
-    """Return ``show(cloud, result)`` of the candidates, and what has cut them.
+    """Return ``show(cloud, result)`` of the candidates, and the bounds that have cut them.
 
-    ``show`` keeps nothing of the cloud. Cost: that of :func:`look_for`.
+    ``show`` must not keep any part of the cloud. The cost is that of :func:`look_for`.
 
-    :param most: as many candidates as an answer may have, which ``question`` keeps to.
-    :param size_limit: what they may take up together; ``show`` may use it up.
-    :param work: what the search may cost.
-    :raises UnknownNameInQuery: where the search comes upon the name (section 5.8).
-    :raises SearchGivenUp: nothing was found, and nothing proven, when the work was spent.
+    :param most: the most candidates of an answer; ``question`` observes it.
+    :param size_limit: the total size of the candidates; ``show`` can use it up.
+    :param work: the budget of the search.
+    :raises UnknownNameInQuery: the search reaches an unknown name (section 5.8).
+    :raises SearchGivenUp: the budget ended before a candidate or a proof was found.
     """
     telemetry.note_search()
     with refuse_unknown_names(), look_for(picture, question) as look:
@@ -90,10 +90,10 @@ def find(
 
 @contextmanager
 def refuse_unknown_names(trait_rule: str = "trait") -> Iterator[None]:
-    """Answer 400 where a search inside comes upon a name that does not exist.
+    """Answer 400 if a search in the block reaches an unknown name.
 
     :param trait_rule: the wording for a trait.
-    :raises UnknownNameInQuery:
+    :raises UnknownNameInQuery: the search reaches an unknown name
     """
     try:
         yield
@@ -103,7 +103,7 @@ def refuse_unknown_names(trait_rule: str = "trait") -> Iterator[None]:
 
 
 def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) -> tuple[str, ...]:
-    """Log why there is nothing, and that there may be more; return the bounds that were reached."""
+    """Log why nothing was found, or that more may exist; return the bounds that were reached."""
     stopped = result.tally.stopped
     bounds = (
         ("deadline", not result.complete and work.timed_out),

@@ -1,11 +1,10 @@
-"""Changes of a cloud: what the database shows that the cloud does not. Rows alone; no threads.
+"""Changes of a cloud: the data of the database that the cloud lacks. This module has rows and no threads.
 
-Every write of what a search reads moves the revision of the provider and names it in a log
-(:mod:`placement.db.change_rows`), in its own transaction. So the log says which providers are to be read
-again; after claims only their inventories and usage.
-
-If the log has been cut since, digests of blocks of ids are compared, then the revisions within the blocks
-that differ. During a coexistence checksums of all that another service could change are.
+Every write of search data moves the revision of the provider and names it in a log
+(:mod:`placement.db.change_rows`), in its own transaction. So the log says which providers to read again;
+after claims only their inventories and usage. If the log has been cut since, digests of blocks of ids are
+compared, then the revisions in the differing blocks. During a coexistence checksums of everything that
+another service could change are compared.
 """
 
 import logging
@@ -49,8 +48,8 @@ class Changes(NamedTuple):
 class CloudUpdate(NamedTuple):
     """The contents of one snapshot that a cloud lacks: everything, changes, or None for nothing.
 
-    ``compared``: all revisions were. ``any_expired``: some allocations have expired, and their room should be
-    free.
+    ``compared``: whether all revisions were compared. ``any_expired``: whether some allocations have expired,
+    so that their room must be freed.
     """
 
     mark: Mark
@@ -62,24 +61,25 @@ class CloudUpdate(NamedTuple):
 def read_update(
     tx: Snapshot, cloud: Cloud | None, mark: Mark | None, *, compare: bool
 ) -> CloudUpdate:
-    """Read what has changed since a cloud was so marked; everything if there is none.
+    """Read the changes since the state of a cloud; everything if there is no cloud.
 
     One statement if the log names nothing; one more after claims, four more after other changes.
 
-    :param compare: do not believe the log, which does not name changes by hand.
+    :param compare: compare revisions too, since the log does not name changes by hand.
     """
     log, any_expired = cloud_rows.log(tx)
     if log is None:
         before = mark if isinstance(mark, ForeignChangeChecksums) else None
         signs = read_signs(tx, before)
         ranges = signs.changed_since(before) if before else None
-        # Rows that were read before the coexistence are not covered by signs, so they are read anew.
+        # Checksums do not cover rows that were read before the coexistence, so everything is read again.
         if cloud is None or ranges is None:
             return CloudUpdate(signs, _read_everything(tx), False, any_expired)
         ids = {id_ for each in ranges for id_ in each if id_ in cloud.index_of}
         return CloudUpdate(signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_expired)
     if cloud is None or not isinstance(mark, Log):
-        # The other service's writes until the end moved no revision, so a comparison would not find them.
+        # The other service's writes before the end did not move revisions, so a comparison would not find
+        # them.
         return CloudUpdate(log, _read_everything(tx), True, any_expired)
     changed = None if compare else log.changed_since(mark)
     compared = changed is None
@@ -92,13 +92,13 @@ def _read_everything(tx: Snapshot) -> CloudRows:
     contents, names = cloud_rows.everything(tx)
     LOG.debug("Read all %d resource providers for the search", len(contents.providers))
     telemetry.note_refresh("whole", len(contents.providers), len(contents.providers))
-    # The cloud is made later: that takes seconds for a million providers, and a server may end a transaction
-    # meanwhile.
+    # The cloud is made after the snapshot: that takes seconds for a million providers, and a server can end a
+    # transaction meanwhile.
     return CloudRows(*contents, *names)
 
 
 def _find_differing(tx: Snapshot, cloud: Cloud) -> set[int]:
-    """Return the ids of the providers that are not, or not of the same revision, in both."""
+    """Return the ids of the providers that are missing on one side or differ in their revisions."""
     theirs, ours = cloud_rows.digests_by_block(tx), cloud.block_digests()
     blocks = {key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)}
     existing = blocks & theirs.keys()
@@ -110,7 +110,7 @@ def _find_differing(tx: Snapshot, cloud: Cloud) -> set[int]:
 
 
 def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | Changes | None:
-    """Read these providers as they are now; everything if they are so many, nothing if there are none."""
+    """Read these providers as they are now; everything if they are too many, nothing if there are none."""
     if not any(changed):
         telemetry.note_refresh("nothing", 0, len(cloud))
         return None
@@ -119,7 +119,7 @@ def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | C
     for key, revision, generation, modified, name, *amounts in rows:
         if key not in stocks:
             stocks[key] = Stock(key, revision, generation, modified, {})
-        # A provider without inventory has one row, without a class.
+        # A provider without inventory has one row without a class.
         if name is not None:
             stocks[key].inventories[name] = UsedInventory.of(amounts)
     explained = {
@@ -130,7 +130,7 @@ def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | C
         return _read_everything(tx)
     records = make_records(cloud_rows.contents(tx, whole)) if whole else []
     found = {record.provider_id: record.uuid for record in records}
-    # Gone, or, of an id that was used before (SQLite may do that), another one now.
+    # The provider was deleted, or its id was reused for another provider, which SQLite can do.
     removed = {
         key
         for key in whole
@@ -141,16 +141,16 @@ def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | C
 
 
 def _is_explained(cloud: Cloud, stock: Stock, times: int) -> bool:
-    """Return whether the writes that the log names are all that has moved the revision.
+    """Return whether the writes in the log explain the whole move of the revision.
 
-    Otherwise a change by hand beside them would never be seen.
+    If not, there was a change by hand too, which would otherwise never be seen.
     """
     index = cloud.index_of.get(stock.provider_id)
     return index is not None and int(cloud.revisions[index]) + times == stock.revision
 
 
 def make_records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
-    """Return what the search knows of these providers."""
+    """Return the search's records of these providers."""
     inventories = _group_by_provider(contents.inventories)
     traits = _group_by_provider(contents.traits)
     aggregates = _group_by_provider(contents.aggregates)

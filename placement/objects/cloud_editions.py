@@ -1,9 +1,9 @@
-"""Editions: the clouds that threads read, and when one may change. Threads alone; no rows.
+"""Editions: the clouds that threads read, and the times when one may change. No rows, only threads.
 
 A cloud that is being read does not change: a change waits a moment for its readers, and goes into a copy if
-they stay. So there are never more clouds than threads. A cloud that nobody reads changes in place: a copy
-takes 0.1 us for each provider, and one would be made after each claim. That is why no edition is handed out
-as a value that lasts: whoever has entered one leaves it.
+they stay. So there are never more clouds than threads. A cloud without readers changes in place: a copy takes
+0.1 us for each provider, and would be made after each claim. That is why no edition is a lasting value: a
+thread that has entered an edition must leave it.
 """
 
 import threading
@@ -21,10 +21,10 @@ COPY_S_PER_PROVIDER = 1e-7
 
 @dataclass(slots=True)
 class Edition:
-    """A cloud, how later changes will be noticed, and how many threads read it.
+    """A cloud, the means to notice later changes, and the number of its readers.
 
-    ``total``: of the log; None where another service writes too. ``number``: of the refresh that last found
-    it up to date. ``shown_s``: when that began, by the monotonic clock.
+    ``total``: the total of the log; None if another service writes too. ``number``: the number of the refresh
+    that last found the cloud up to date. ``shown_s``: the start of that refresh, on the monotonic clock.
     """
 
     cloud: Cloud
@@ -40,38 +40,38 @@ class Edition:
         return not isinstance(self.mark, Log)
 
     def is_recent(self, age_s: float) -> bool:
-        """Return whether it was up to date not longer ago than that; not where another service writes too."""
+        """Return whether it was up to date within this time; False if another service writes too."""
         return not self.is_shared and self.shown_s >= time.monotonic() - age_s
 
     def is_up_to_date(self, arrived: int, total: int | None) -> bool:
-        """Return whether it shows what was written before a call arrived.
+        """Return whether it shows everything that was written before a call arrived.
 
-        It does if a refresh has found so that began later than the call arrived.
+        This is true if a refresh that began after the arrival has confirmed it.
 
-        :param arrived: the number of refreshes then.
-        :param total: of the log, as the database was seen to have it since; None if it was not asked.
+        :param arrived: the number of refreshes at the arrival.
+        :param total: the total of the log in the database since then; None if it was not read.
         """
         return self.number > arrived or (total is not None and self.total == total)
 
 
 class Editions:
-    """The newest edition, and by their readers those before it that are still read.
+    """The newest edition, and older ones that are still read.
 
-    ``refreshing`` is held by the one thread that asks the database what has changed, from
-    :meth:`begin_refresh` until it has called one of :meth:`publish`, :meth:`confirm` and :meth:`change`.
+    The one thread that reads the changes holds ``refreshing``, from :meth:`begin_refresh` until it has called
+    one of :meth:`publish`, :meth:`confirm` and :meth:`change`.
     """
 
     def __init__(self) -> None:
         self.newest: Edition | None = None
         self.refreshing = threading.Lock()
         self.refreshes = 0
-        # Held for moments: while readers are counted, and while a cloud changes that no thread reads.
+        # The lock is held for moments: to count readers, and to change a cloud without readers.
         self._editing = threading.Condition()
         self._begun_s = 0.0
 
     def enter(self, is_fit: Callable[[Edition], bool]) -> Edition | None:
-        """Begin to read the newest edition if it is fit; each reader leaves it once."""
-        # Test and count are one step: between them another thread would change the cloud in place.
+        """Begin to read the newest edition if it is recent enough; each reader leaves it once."""
+        # Test and count are one step: between them another thread could change the cloud in place.
         with self._editing:
             newest = self.newest
             if newest is None or not is_fit(newest):
@@ -80,21 +80,21 @@ class Editions:
             return newest
 
     def leave(self, edition: Edition) -> None:
-        """Read an edition no more."""
+        """Stop reading an edition."""
         with self._editing:
             edition.readers -= 1
             self._editing.notify_all()
 
     def begin_refresh(self) -> Edition | None:
-        """Return the edition that is to be refreshed."""
-        # Counted before the database is asked: who comes later cannot know whether it was asked after what
-        # he must see was written.
+        """Return the edition to refresh."""
+        # The refresh is counted before the database is read: a call that arrives later cannot know whether
+        # the reading covers the writes that it must see.
         self.refreshes += 1
         self._begun_s = time.monotonic()
         return self.newest
 
     def publish(self, cloud: Cloud, mark: Mark) -> Edition:
-        """Make a cloud that no other thread has the newest edition, and enter it."""
+        """Publish a cloud that no other thread has as the newest edition, and enter it."""
         edition = Edition(cloud, mark, _total_of(mark), self.refreshes, self._begun_s, readers=1)
         with self._editing:
             self.newest = edition
@@ -109,21 +109,21 @@ class Editions:
         return edition
 
     def change(self, edition: Edition, apply: Callable[[Cloud], None], mark: Mark) -> Edition:
-        """Change the cloud of the newest edition, in place or as a copy, and enter what comes of it."""
+        """Change the cloud of the newest edition, in place or as a copy, and enter the result."""
         cloud = edition.cloud
         with self._editing:
-            # Most readers end before a copy could be made. New readers may start meanwhile, who do not need
-            # the change: so the wait is no longer than a copy takes.
+            # Most readers end before a copy could be made. New readers, which do not need the change, may
+            # start meanwhile, so the wait is limited to the time of a copy.
             patience_s = COPY_S_PER_PROVIDER * len(cloud)
             if self._editing.wait_for(lambda: not edition.readers, patience_s):
                 try:
                     apply(cloud)
                 except BaseException:
-                    # A cloud that was changed half way is worse than none: the next one is read from nothing.
+                    # A half-changed cloud is worse than none, so the next one is read completely.
                     self.newest = None
                     raise
                 return self.publish(cloud, mark)
-        # The copy is made outside the lock: meanwhile threads start and stop reading the old cloud.
+        # The copy is made outside the lock, so that other threads can start and stop reading the old cloud.
         twin = cloud.snapshot()
         apply(twin)
         return self.publish(twin, mark)

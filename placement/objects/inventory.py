@@ -26,7 +26,7 @@ UNKNOWN_CLASS = "Unknown resource class in inventory"
 
 
 class InvalidCapacity(errors.BadRequest):
-    """The record leaves nothing, or less, to allocate. ``action``: create or update."""
+    """The capacity of the record is not positive. ``action``: create or update."""
 
     reason = "invalid_amount"
     about = "resource_class"
@@ -41,7 +41,7 @@ class InvalidCapacity(errors.BadRequest):
 
 
 class InventoryClassMissing(errors.BadRequest):
-    """The class of a record to write does not exist. ``action``: what could not be done, in words."""
+    """The class of a record to write does not exist. ``action``: the words for what could not be done."""
 
     reason = "unknown_resource_class"
     about = "name"
@@ -52,7 +52,7 @@ class InventoryClassMissing(errors.BadRequest):
 
 
 class NoRecordToReplace(errors.BadRequest):
-    """The class exists but the provider has no record of it."""
+    """The class exists, but the provider does not have a record of it."""
 
     reason = "unknown_inventory"
     about = "name"
@@ -65,7 +65,7 @@ class NoRecordToReplace(errors.BadRequest):
 
 
 class RecordNotFound(errors.NotFound):
-    """The provider has no record of the class, which may not even exist."""
+    """The provider does not have a record of the class, which may not even exist."""
 
     text = "No inventory of class {name} {purpose}"
     name: str
@@ -94,7 +94,7 @@ class GenerationConflict(errors.ConcurrentUpdate):
 
 
 class InventoryInUse(errors.Conflict):
-    """Records with allocations were to be deleted, by name, with all others or by being left out."""
+    """The request would delete records with allocations, by name, with all others or by omission."""
 
     reason = "inventory_in_use"
     of_consumers = True
@@ -106,7 +106,7 @@ class InventoryInUse(errors.Conflict):
 
 
 class RecordInUse(errors.ConcurrentUpdate):
-    """A record with allocations was to be deleted. The code is not that of the others: it stays."""
+    """The request would delete a record with allocations. Its code differs from the others' and is frozen."""
 
     reason = "inventory_in_use"
     of_consumers = True
@@ -120,21 +120,21 @@ class RecordInUse(errors.ConcurrentUpdate):
 
 
 class InventoryLost(errors.ConcurrentUpdate):
-    """Others kept changing the provider whose inventory was to be deleted."""
+    """Other requests kept changing the provider whose inventory was to be deleted."""
 
     text = "Unable to delete inventory for resource provider {provider_uuid}, please try again."
     provider_uuid: str
 
 
 class RecordLost(errors.ConcurrentUpdate):
-    """Others kept changing the provider whose record was to be deleted."""
+    """Other requests kept changing the provider whose record was to be deleted."""
 
     text = "Unable to delete inventory of class {name}: the provider changed, please try again."
     name: str
 
 
 def record_from(values: Mapping[str, Any]) -> InventoryRecord:
-    """Return the record that valid JSON stands for: defaults filled in, ``10.0`` as 10."""
+    """Return the record of valid JSON: defaults are filled in, and ``10.0`` becomes 10."""
     given: dict[str, Any] = {
         name: (float if name == "allocation_ratio" else int)(values[name])
         for name in InventoryRecord._fields
@@ -144,9 +144,9 @@ def record_from(values: Mapping[str, Any]) -> InventoryRecord:
 
 
 def records_from(given: Mapping[str, Any]) -> dict[str, InventoryRecord]:
-    """Return the records that valid JSON stands for, by class name.
+    """Return the records of valid JSON by class name.
 
-    A key that can be no class may hold anything: it gets any record, because the request is refused.
+    A key that cannot be a class gets an arbitrary record, because the request is refused.
     """
     return {
         name: record_from(values if CLASS_NAME.match(name) else {"total": 1})
@@ -185,7 +185,7 @@ def replace_all(
 ) -> int:
     """Make ``records`` (by class name) the inventory of a provider; return its generation after.
 
-    :param generation: what the client has seen.
+    :param generation: the generation that the client has read.
     :param may_be_full: a record may leave nothing to allocate (from 1.26 on).
     :raises resource_provider.ProviderNotFound:
     :raises GenerationConflict:
@@ -195,13 +195,14 @@ def replace_all(
     """
 
     def work(tx: Transaction) -> int:
-        # The generation before the records: a client that is behind is told that first.
+        # The generation is checked before the records, so that an outdated client learns that first.
         provider = resource_provider.lock_one(tx, provider_uuid, generation, GenerationConflict)
         for name, record in records.items():
             check_capacity("update", provider_uuid, name, record, may_be_full)
         rows = inventory_rows.lock_of(tx, [provider.id])
         present = {row.class_name: row for row in rows if row.class_name}
-        # Held against deletion: a class whose last record is being added could go in between.
+        # The classes are locked: otherwise a class whose last record is being added could be deleted
+        # meanwhile.
         class_ids = class_rows.lock(tx, records.keys() - present.keys())
         unknown = sorted(records.keys() - present.keys() - class_ids.keys())
         if unknown:
@@ -220,7 +221,7 @@ def replace_all(
 
 
 def _add(tx: Transaction, provider: LockedProvider, records: Mapping[int, InventoryRecord]) -> None:
-    """Insert the records by class id. What the ledger has of a class is in use from the beginning."""
+    """Insert the records by class id, with the ledger's usage of each class."""
     if records:
         used = allocation_rows.sums(tx, [provider.id])
         added = [(provider.id, class_id, record) for class_id, record in records.items()]
@@ -309,7 +310,7 @@ def replace(
 
 
 def delete_all(db: Database, provider_uuid: str) -> None:
-    """Delete every record of a provider; its generation is stepped even if there was none.
+    """Delete every record of a provider; its generation is stepped even without any record.
 
     :raises resource_provider.ProviderNotFound:
     :raises InventoryInUse: nothing is deleted.
@@ -355,8 +356,8 @@ def _step(tx: Transaction, provider: LockedProvider) -> int:
 def check_capacity(
     action: str, provider_uuid: str, class_name: str, record: InventoryRecord, may_be_full: bool
 ) -> None:
-    """Apply the capacity rule, which looks at nothing but the product (specification 02 section 4.1)."""
-    # Half a unit is none.
+    """Apply the capacity rule, which checks only the product (specification 02 section 4.1)."""
+    # The capacity is rounded down: half a unit cannot be allocated.
     capacity = int(record.capacity)
     if capacity > 0 or (capacity == 0 and may_be_full):
         return
@@ -372,7 +373,7 @@ def check_capacity(
 def _warn_if_overused(
     provider_uuid: str, class_name: str, record: InventoryRecord, used: int
 ) -> None:
-    """Shrinking below what is used is allowed; the log tells the operator."""
+    """Warn in the log if an inventory shrinks below its usage, which is allowed."""
     if used and used > record.capacity:
         LOG.warning(
             "Resource provider %s is now over-capacity for %s: %s used",

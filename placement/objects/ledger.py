@@ -1,9 +1,9 @@
-"""The one way of writing allocations: the steps of a transaction that replaces the sets of consumers.
+"""The steps of every transaction that writes allocations by replacing the sets of consumers.
 
-The maintainers' page on writes puts them in order and says why. Most claims are of something of one provider
-for consumers that hold nothing yet. For them the room is a condition of the statement that moves the counters
-(:func:`try_claim`), so that there is no round trip between the lock on the provider and the commit. All
-claims on one host, two processes of eight threads, 8 turns with and without: 1.33 times the claims on
+The maintainers' page on writes explains their order. Most claims use one provider and consumers without
+allocations. For these the room is a condition of the statement that moves the counters (:func:`try_claim`),
+so that there is no round trip between the lock on the provider and the commit. Measured with all claims on
+one host, two processes of eight threads, 8 alternating runs with and without: 1.33 times the claims on
 PostgreSQL and 1.17 on MariaDB, with 0.84 and 0.87 of the service's processor time.
 """
 
@@ -58,11 +58,11 @@ def read(
     """
     held = sum(change.generation is not None for change in changes)
     if held > 1 or (tx.attempt > 1 and changes):
-        # The write may lock several records: it locks all of them, in one order. Two requests that each
-        # locked the other's second consumer would wait for each other. After the first attempt a single
-        # record is locked too: writers of one consumer then take turns, and none loses ten times in a row.
+        # The write can lock several records: all of them, in one order. Otherwise two requests that each
+        # locked the other's second consumer would deadlock. After the first attempt a single record is locked
+        # too: writers of one consumer then queue, and none loses ten times in a row.
         ledger_writes.lock_consumers(tx, [change.uuid for change in changes])
-    # A consumer that will hold nothing needs no project and no user: a DELETE sends none.
+    # A consumer that will be empty needs neither project nor user: a DELETE sends none.
     filled = [change for change in changes if change.allocations]
     reading = ledger_rows.read(
         tx,
@@ -86,24 +86,25 @@ def read(
         and change.uuid in reading.consumers.keys() & reading.allocations.keys()
     }
     if unexpected:
-        # These consumers are refused, unless their allocations are in no listing, so that no client knows of
+        # These consumers are refused, unless no listing shows their allocations, so that no client knows of
         # them.
         reading.unseen = unexpected - ledger_rows.find_shown(tx, unexpected)
     return reading
 
 
 def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> Mapping[str, Owner]:
-    """Create, step or remove the consumers' records; the transaction has them from here on.
+    """Create, step or remove the consumers' records, which stay locked from here on.
 
-    :returns: the owners of those that will hold something, by consumer uuid.
-    :raises StaleRead: one of them, and so perhaps its allocations, is not as it was read.
+    :returns: the owners of consumers that will have allocations, by consumer uuid.
+    :raises StaleRead: a consumer, and so perhaps its allocations, has changed since it was read.
     """
     filled = [change for change in replaced.changes if change.allocations]
-    # Names first: a transaction that holds a consumer waits for no other one that inserts the same project.
+    # Names are inserted first, so that a transaction with a locked consumer never waits for one that inserts
+    # the same project.
     owners = _make_owners(tx, filled, reading)
     uuids = [change.uuid for change in replaced.changes]
     records = {uuid: reading.consumers[uuid] for uuid in uuids if uuid in reading.consumers}
-    # A concurrent write of one of them steps its generation, and the comparison below fails.
+    # A concurrent write of such a consumer steps its generation, and the comparison below fails.
     writes.take(tx, consumers=records, new_consumers=owners.keys() - records.keys())
     ledger_writes.write_consumers(tx, records, owners)
     return owners
@@ -112,14 +113,14 @@ def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> 
 def _make_owners(
     tx: Transaction, filled: Sequence[ConsumerChange], reading: Reading
 ) -> dict[str, Owner]:
-    """Return the owners of the consumers that will hold something; new names get their record."""
+    """Return the owners of the consumers that will have allocations; new names get their records."""
     projects = _create_missing(tx, named_rows.PROJECTS, reading.projects, [c.project for c in filled])
     users = _create_missing(tx, named_rows.USERS, reading.users, [c.user for c in filled])
     names = [change.type for change in filled if change.type is not None]
     types = _create_missing(tx, named_rows.TYPES, reading.types, names)
 
     def type_id(change: ConsumerChange) -> int | None:
-        # Below 1.38 a request names no type, and must not remove the type that a newer client gave.
+        # Below 1.38 a request does not name a type, and must not remove the type that a newer client set.
         record = reading.consumers.get(change.uuid)
         if change.type is not None:
             return types[change.type]
@@ -134,7 +135,7 @@ def _make_owners(
 def _create_missing(
     tx: Transaction, key: Any, known: Mapping[str, int], names: Collection[str]
 ) -> Mapping[str, int]:
-    """Return the ids of all these names; those that are not known get their record."""
+    """Return the ids of all these names; unknown names get their records."""
     missing = {name for name in names if name not in known}
     return {**known, **named_rows.create(tx, key, missing)} if missing else known
 
@@ -144,9 +145,9 @@ def lock_providers(
 ) -> dict[int, LockedProvider]:
     """Lock providers and return them by id.
 
-    :param named: by the request; they were there when they were read.
-    :param held: ids in rows that are removed. Another service may have left rows whose provider no longer
-        exists: they go like any other, and their provider is missing in what is returned.
+    :param named: the providers that the request names, which existed when they were read.
+    :param held: provider ids in rows to remove. Another service may have left rows whose provider no longer
+        exists: these are removed too, and their provider is missing in the result.
     :raises StaleRead: one of ``named`` was deleted meanwhile.
     """
     locked = {row.id: row for row in provider_rows.lock(tx, (), {*named, *held}).values()}
@@ -170,21 +171,21 @@ def lock_places(
 ) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
     """Lock the providers with their inventories, and check that there is room.
 
-    :param written: by how much the transaction has changed the ledger already.
-    :returns: the providers that are there by id, inventory records by place.
+    :param written: the amounts by which the transaction has already changed the ledger.
+    :returns: the existing providers by id, and inventory records by place.
     :raises DoesNotFit: 409, one of its kinds
     :raises StaleRead: a provider that the request names was deleted meanwhile.
     """
     providers, records = ledger_rows.lock_with_inventories(tx, replaced.provider_ids)
     inventories = recount_doubted(tx, providers.values(), replacement.by_place(records), written)
-    # A record that was inserted while the statement waited for its lock is not in what it returns on
-    # PostgreSQL (ledger_rows.lock_with_inventories): only what has room is believed at once.
+    # On PostgreSQL the result lacks a record that was inserted while the statement waited for its lock
+    # (ledger_rows.lock_with_inventories), so only a result with enough room is accepted at once.
     whole = (
         providers.keys() == replaced.provider_ids and replaced.freed.keys() <= inventories.keys()
     )
     if whole and replacement.has_room(replaced.added, inventories, replaced.freed):
         return providers, inventories
-    # Something may be missing that is there: look again now that the providers are locked.
+    # A record may be missing although it exists, so read again now that the providers are locked.
     providers = lock_providers(tx, replaced.named, replaced.provider_ids)
     inventories = lock_inventories(tx, providers, written)
     replacement.require_room(replaced.added, inventories, replaced.freed)
@@ -196,19 +197,19 @@ def write_then_lock(
 ) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
     """Write the allocations, then lock their places and check that there is room, as :func:`lock_places`.
 
-    In this order the locks are held for less; a refusal takes back what was written.
+    This order shortens the time of the locks; a refusal undoes the written rows.
     """
     if any(new.amount > MAX_INT for new in replaced.added):
-        # No column can hold the amount, but neither can an inventory: this refuses the right allocation.
+        # Neither a column nor an inventory can hold the amount, so this refuses the right allocation.
         lock_places(tx, replaced)
     write_allocations(tx, replaced)
     return lock_places(tx, replaced, replaced.used_changes())
 
 
 def write_allocations(tx: Transaction, replaced: Replacement) -> None:
-    """Put the new allocations in the place of the old ones.
+    """Replace the old allocations by the new ones.
 
-    :raises StaleRead: an old one is not there any more.
+    :raises StaleRead: an old allocation no longer exists.
     """
     added = [(new.consumer_uuid, *new.key, new.amount) for new in replaced.added]
     ledger_writes.replace_allocations(tx, replaced.removed, added)
@@ -221,12 +222,12 @@ def list_outcome(
     inventories: Mapping[InventoryKey, InventoryRow],
     steps: Mapping[int, int] | None = None,
 ) -> Change:
-    """Return what a write of allocations has changed, for :func:`placement.db.writes.finish`.
+    """Return the change made by a write of allocations, for :func:`placement.db.writes.finish`.
 
-    :param owners: of the consumers that hold something now.
-    :param providers: those that are there; all are locked.
-    :param steps: by id of provider, by how much its generation goes up; of the others of the replacement only
-        the revision does. None: of those that the request names or empties, by 1.
+    :param owners: the owners of consumers that have allocations now.
+    :param providers: the existing providers, all locked.
+    :param steps: the steps of generations by provider id; other providers of the replacement only step their
+        revision. None steps the providers that the request names or empties by 1.
     """
     # Providers that a consumer only leaves keep their generation (specification 03 section 2).
     if steps is None:
@@ -235,7 +236,7 @@ def list_outcome(
     for provider_id in steps.keys() & providers.keys():
         stepped[steps[provider_id]].append(providers[provider_id].as_read)
     changes = replaced.used_changes()
-    # A database that was taken over may hold allocations without inventory.
+    # A database that was taken over can have allocations without inventory.
     places = [place for place, amount in changes.items() if amount and place in inventories]
     return Change(
         stepped=stepped,
@@ -248,11 +249,11 @@ def list_outcome(
 
 
 def is_everyday(tx: Transaction, changes: Sequence[ConsumerChange]) -> bool:
-    """The changes look like an everyday claim: the inventory of their provider is worth reading."""
+    """Return whether the changes look like an everyday claim, so that reading the inventory is worthwhile."""
     providers = {uuid for change in changes for uuid in change.allocations}
     known = any(change.generation not in (None, ANY_GENERATION) for change in changes)
-    # After a lost attempt the short way is closed: the attempt may have lost because there is no room, and
-    # the other way can say why.
+    # A repeated attempt does not take the short path: the first may have failed for lack of room, which only
+    # the long path can explain.
     return tx.attempt == 1 and len(providers) == 1 and not known
 
 
@@ -263,18 +264,18 @@ def try_claim(
     reading: Reading,
     revision: int | None = None,
 ) -> bool:
-    """Write an everyday claim, whose consumers are taken, to its end; return False if it is not worth trying.
+    """Write an everyday claim with locked consumers completely; return False if a try is not worthwhile.
 
-    :param revision: the only one of the provider with which it is written; None for any.
-    :raises StaleRead: there is no room, or the provider no longer exists. The next attempt locks first, and
-        says why.
+    :param revision: the required revision of the provider; None for any.
+    :raises StaleRead: there is no room, or the provider was deleted. The next attempt locks first, and
+        reports the reason.
     """
     if not reading.stock or replaced.removed:
         return False
     inventories = replacement.by_place(reading.stock)
     amounts = {new.key: new.amount for new in replaced.added}
-    # Two consumers of one place: the condition would compare each amount with the units, and their sum with
-    # the room, in one row. And the statement must know how many rows it has to find.
+    # Two consumers on one place would need a condition on each amount for the units and on their sum for the
+    # room, in one row. Besides, the statement must know the number of rows that it matches.
     if not len(amounts) == len(replaced.added) <= statements.SIZES[-1]:
         return False
     if not replacement.has_room(replaced.added, inventories, NOTHING):

@@ -3,7 +3,7 @@
 Each use asks the database whether the log of changes has grown, and reads again the providers that it names
 (:mod:`placement.objects.cloud_changes`). So a search sees every write that was acknowledged before it, by any
 process. Once a minute all revisions are compared in any case, because the log does not name changes by hand.
-Any number of threads look at once (:mod:`placement.objects.cloud_editions`).
+Any number of threads can read at once (:mod:`placement.objects.cloud_editions`).
 """
 
 import logging
@@ -40,12 +40,11 @@ NO_NAMES = NameSets()
 
 @dataclass(slots=True)
 class Look:
-    """A cloud that stays as it is until the look ends: ``with picture.look() as look``.
+    """A cloud that does not change until the look ends: ``with picture.look() as look``.
 
-    Nothing of the cloud is changed, and nothing kept but a snapshot.
-
-    ``known``: those of the names asked for that exist but no provider of the cloud has. ``log``: as it was
-    when the cloud was last found up to date.
+    The reader must not change the cloud, and keeps at most a snapshot. ``known``: the requested names that
+    exist although no provider of the cloud has them. ``log``: the log when the cloud was last found up to
+    date.
     """
 
     cloud: Cloud
@@ -57,17 +56,17 @@ class Look:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # The cloud may change from here on: a later use is an error at once, not a wrong answer.
+        # The cloud can change from here on: a later use must be an error at once, not a wrong answer.
         del self.cloud
         self.end()
 
 
 class Picture:
-    """The copy of one database that a process keeps in memory; made with the application, which owns it.
+    """The copy of one database in the memory of a process; the application makes and owns it.
 
-    One thread at a time asks the database what has changed; the others wait for that, never for a search.
+    One thread at a time reads the changes from the database; the others wait for that, never for a search.
 
-    :param finish_after_s: a coexistence ends after so long without a write of another service; 0 for never.
+    :param finish_after_s: the time without foreign writes after which a coexistence ends; 0 for never.
     """
 
     def __init__(self, db: Database, finish_after_s: int = 0) -> None:
@@ -75,24 +74,25 @@ class Picture:
         self.watch = ForeignWriteWatch(db, finish_after_s)
         self._editions = Editions()
         self._next_comparison_s = 0.0
-        # Whether the last search found changes: then this one probably does too, and asking first
-        # whether it does would be a wasted statement.
+        # If the last search found changes, this one probably does too, and asking first would be a wasted
+        # statement.
         self._moving = True
         self._told: Mapping[str, Sequence[int]] = {}
 
     def look(self, named: NameSets = NO_NAMES, age_s: float = 0.0) -> Look:
-        """Look at a cloud that is at least as new as this call.
+        """Open a cloud that is at least as new as this call.
 
-        Cost: one statement when nothing changed; two, in one snapshot, after claims, and four more after
-        other changes. One for traits and one for classes where names are asked for that no provider has.
+        The cost is one statement if nothing changed; two, in one snapshot, after claims, and four more after
+        other changes. Names that no provider has cost one more for traits and one for classes.
 
         :param named: all names that the question mentions.
-        :param age_s: how old the cloud may be, where no other service writes: nothing is asked then.
+        :param age_s: the allowed age of the cloud, if no other service writes; a young enough cloud costs no
+            statement.
         """
         edition = self._enter(age_s)
         try:
-            # The names are asked after there is a cloud: the last provider may lose a trait meanwhile, which
-            # would then count as one that does not exist.
+            # The names are checked after the cloud is open: otherwise the last provider could lose a trait
+            # meanwhile, and the trait would count as unknown.
             known = find_existing(self.db, unseen_in(edition.cloud, named))
         except BaseException:
             self._editions.leave(edition)
@@ -106,17 +106,17 @@ class Picture:
         return newest is not None and newest.is_shared
 
     def look_as_it_is(self) -> Look | None:
-        """Look at the cloud however old it is, and ask nothing; None if none was read yet."""
+        """Open the present cloud of any age, without a query; None if none was read yet."""
         edition = self._editions.enter(lambda newest: True)
         return None if edition is None else self._begin(edition, NO_NAMES)
 
     def copy_cloud(self) -> Cloud:
-        """Return a snapshot of the cloud of now, for those who work on it for long or change it."""
+        """Return a snapshot of the present cloud, for callers that use it for long or change it."""
         with self.look() as look:
             return look.cloud.snapshot()
 
     def shared_since(self) -> datetime | None:
-        """Return since when another service may write too, None if none may. One statement."""
+        """Return the time since which another service may write too, or None. One statement."""
         return self.db.read(state.read_begin)
 
     def _begin(self, edition: Edition, known: NameSets) -> Look:
@@ -124,7 +124,7 @@ class Picture:
         return Look(edition.cloud, known, log, partial(self._editions.leave, edition))
 
     def _enter(self, age_s: float) -> Edition:
-        """Begin to read the newest edition, if it is new enough, or one that is made now."""
+        """Begin to read the newest edition if it is new enough, otherwise a refreshed one."""
         self.watch.look()
         editions, arrived, total = self._editions, self._editions.refreshes, None
         edition = editions.enter(lambda newest: newest.is_recent(age_s)) if age_s else None
@@ -134,7 +134,7 @@ class Picture:
             edition = editions.enter(lambda newest: newest.is_up_to_date(arrived, total))
         if edition is None:
             with editions.refreshing:
-                # While this thread waited, another may have found what it needs.
+                # While this thread waited, another may have refreshed the cloud.
                 edition = editions.enter(lambda newest: newest.is_up_to_date(arrived, total))
                 if edition is None:
                     return self._refresh()
@@ -148,11 +148,12 @@ class Picture:
         compare = time.monotonic() >= self._next_comparison_s
         read = partial(read_update, cloud=cloud, mark=mark, compare=compare)
         with pause_collection():
-            # No request is refused because of allocations that have expired.
+            # Expired allocations are removed first, so that no request is refused because of them.
             found = freshness.look_without_expired(
                 self.db, lambda: self.db.snapshot(read), lambda found: found.any_expired
             )
-            # The cloud is made after the end of the snapshot: for a million providers that takes seconds.
+            # The cloud is made after the end of the snapshot, since that takes seconds for a million
+            # providers.
             edition = self._show(found, old)
         self._moving = found.news is not None
         if found.compared:
@@ -170,7 +171,7 @@ class Picture:
         return self._editions.change(old, found.news.apply_to, found.mark)
 
     def _warn_of_lost(self, lost: Mapping[str, Sequence[int]]) -> None:
-        """Say once what providers have that is of nothing."""
+        """Log once that providers have rows that refer to deleted traits or classes."""
         if lost and lost != self._told:
             named = "; ".join(f"{table}: {ids[:MOST_TOLD]}" for table, ids in lost.items())
             LOG.warning(
@@ -190,10 +191,10 @@ def unseen_in(cloud: Cloud, named: NameSets) -> NameSets:
 
 
 def find_existing(db: Database, named: NameSets) -> NameSets:
-    """Return those of the names that exist: one statement for each thousand traits, or classes."""
+    """Return the names that exist; one statement per thousand traits or classes."""
 
     def find(names: frozenset[str], key: named_rows.Key) -> frozenset[str]:
-        # Each batch is a read of its own: names are few, and a snapshot would cost two messages more.
+        # Each batch is a separate read: names are few, and a snapshot would cost two more messages.
         reads = (partial(named_rows.ids, key=key, names=batch) for batch in batches(sorted(names)))
         return frozenset().union(*map(db.read, reads))
 

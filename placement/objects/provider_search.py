@@ -1,6 +1,7 @@
 """Lists of providers (specification 02 section 3.4): from the picture, or one look-up by name or uuid.
 
-The filters are those of the search for candidates, but trees and sharing providers do not help a provider.
+The filters are those of the search for candidates, but each provider is judged without its tree and without
+sharing providers.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ NONE_FOUND: Indexes = np.zeros(0, np.int32)
 class ProviderQuery:
     """The providers to list; every filter must hold. ``resources``: amount by class name.
 
-    ``required`` and ``member_of`` are ANDed sets, of each of which one member is enough.
+    ``required`` and ``member_of`` are ANDed sets; one member of each set is enough.
     """
 
     name: str | None = None
@@ -49,14 +50,14 @@ class ProviderQuery:
 
     @property
     def is_look_up(self) -> bool:
-        """Return whether one look-up in an index answers it: name or uuid, and nothing else."""
+        """Return whether one index look-up answers the query, which has only a name or uuid."""
         return self == ProviderQuery(self.name, self.uuid) and bool(self.name or self.uuid)
 
 
 def look_up(db: Database, query: ProviderQuery) -> list[ProviderRow]:
-    """Return the provider that the query names, if there is one. One statement.
+    """Return the provider that the query names, if it exists. One statement.
 
-    :param query: one that ``is_look_up``.
+    :param query: a query that ``is_look_up``.
     """
     return db.read(lambda reader: provider_rows.find(reader, name=query.name, uuid=query.uuid))
 
@@ -64,9 +65,11 @@ def look_up(db: Database, query: ProviderQuery) -> list[ProviderRow]:
 def search(picture: Picture, query: ProviderQuery, show: Callable[[Cloud, Indexes], T]) -> T:
     """Return ``show(cloud, found)`` of the providers found, in the order of their creation.
 
-    ``show`` keeps nothing of the cloud. Cost: that of :meth:`Picture.look`.
+    ``show`` must not keep any part of the cloud. The cost is that of :meth:`Picture.look`.
 
-    :raises UnknownNameInQuery: unless a filter before it matches nothing (section 3.4.1).
+    :raises UnknownNameInQuery:
+
+    a name is unknown, and no earlier filter matches nothing (section 3.4.1).
     """
     with refuse_unknown_names("required"), picture.look(query.names) as look:
         cloud = look.cloud
@@ -82,7 +85,7 @@ def search(picture: Picture, query: ProviderQuery, show: Callable[[Cloud, Indexe
 
 
 class _NonePasses(Exception):
-    """A filter that finds no provider at all hides the mistakes in those behind it."""
+    """A filter found no provider; the mistakes in later filters stay hidden."""
 
 
 def _filter(cloud: Cloud, query: ProviderQuery, known: NameSets) -> Mask:

@@ -1,6 +1,7 @@
-"""A replacement: what a request does to the ledger, worked out from one reading and checked. Pure.
+"""A replacement: the effect of a request on the ledger, computed from one reading and checked. Pure.
 
-The rules are those of specification 03 sections 7.2 and 8; :mod:`placement.objects.ledger` writes it.
+The rules are those of specification 03 sections 7.2 and 8; :mod:`placement.objects.ledger` writes the
+replacement.
 """
 
 from collections import defaultdict
@@ -33,7 +34,7 @@ class ProviderMissing(errors.BadRequest):
 class ClassMissing(errors.BadRequest):
     """An allocation, or an inventory of a reshape, is of a resource class that does not exist.
 
-    ``action``: what the request could not do, in the words of its operation.
+    ``action``: the operation's words for what the request could not do.
     """
 
     reason = "unknown_resource_class"
@@ -46,7 +47,7 @@ class ClassMissing(errors.BadRequest):
 class ConsumerConflict(errors.ConcurrentUpdate):
     """The consumer's generation is not the one the client sent (specification 03 section 7.2).
 
-    Clients decide by these words that repeating the request is of no use: no other error has them.
+    Clients conclude from these words that repeating the request is useless, so no other error has them.
     """
 
     reason = "consumer_generation"
@@ -75,9 +76,9 @@ class ConsumerChange:
     """The new and whole set of allocations of one consumer; an empty one removes the consumer.
 
     :param allocations: resources by provider uuid, in document order.
-    :param generation: the one the client read; None if it expects no consumer.
-    :param type: None leaves the type as it is (below 1.38).
-    :param author: who asked for it. Another thread may write it, together with changes of other requests.
+    :param generation: the generation that the client read; None if it expects no consumer.
+    :param type: None keeps the type (below 1.38).
+    :param author: the author of the change, since another thread may write it with changes of other requests.
     """
 
     uuid: str
@@ -90,11 +91,11 @@ class ConsumerChange:
 
 
 class DoesNotFit(errors.Conflict):
-    """The request is understood, and there is no room for it."""
+    """The request is valid, but there is no room for it."""
 
 
 class NoInventory(DoesNotFit):
-    """A provider has no inventory of what is asked of it."""
+    """A provider does not have inventory of a requested class."""
 
     reason = "no_inventory"
     retry = errors.Retry.AFTER_READING
@@ -107,7 +108,7 @@ class NoInventory(DoesNotFit):
 
 
 class UnitsViolated(DoesNotFit):
-    """An amount is outside the units in which the inventory is given out."""
+    """An amount violates the units of the inventory."""
 
     reason = "unit_violation"
     text = (
@@ -119,7 +120,7 @@ class UnitsViolated(DoesNotFit):
 
 
 class CapacityExceeded(DoesNotFit):
-    """The room that is left is less than the amount asked for."""
+    """The remaining room is less than the requested amount."""
 
     reason = "capacity_exceeded"
     of_consumers = True
@@ -141,13 +142,13 @@ class ConsumerBefore:
 
     @property
     def generation_after(self) -> int:
-        """The generation of the consumer after a write that leaves it something."""
+        """The generation of the consumer after a write that leaves it with allocations."""
         return FIRST_GENERATION if self.record is None else self.record.generation + 1
 
 
 @dataclass(frozen=True, slots=True)
 class NewAllocation:
-    """An allocation that a request adds, in ids for the check and names for the error."""
+    """An allocation that a request adds, with ids for the check and names for the error."""
 
     consumer_uuid: str
     key: InventoryKey
@@ -160,9 +161,9 @@ class NewAllocation:
 class Replacement:
     """The effect of a request on the ledger.
 
-    ``added``: the new allocations in document order; ``removed``: the old ones. Ids of providers: ``named``
-    by the request, ``emptied`` by a consumer with an empty set (the generation of these and of the named is
-    stepped), ``left`` by any other.
+    ``added``: the new allocations in document order; ``removed``: the old ones. Three fields are ids of
+    providers: ``named`` by the request, ``emptied`` by a consumer with an empty set, and ``left`` by any
+    other consumer. The generations of named and emptied providers are stepped.
     """
 
     changes: Sequence[ConsumerChange]
@@ -187,7 +188,7 @@ class Replacement:
         return changes
 
     def list_outcomes(self) -> dict[str, ConsumerOutcome]:
-        """Return what the consumers are after the write, by uuid."""
+        """Return the consumers as they are after the write, by uuid."""
         return {
             change.uuid: ConsumerOutcome(
                 change.author,
@@ -204,8 +205,8 @@ class Replacement:
 def require_sound(changes: Sequence[ConsumerChange], reading: Reading, action: str) -> None:
     """Check the generations and names of the changes.
 
-    :param action: for :class:`ClassMissing`.
-    :raises ConsumerConflict: 409, for the first consumer that is not of the generation sent
+    :param action: the ``action`` of :class:`ClassMissing`.
+    :raises ConsumerConflict: 409, for the first consumer with another generation than the one sent
     :raises ProviderMissing: 400, for the first provider that does not exist
     :raises ClassMissing: 400, for the first class that does not exist
     """
@@ -216,9 +217,9 @@ def require_sound(changes: Sequence[ConsumerChange], reading: Reading, action: s
 
 
 def require_generations(changes: Sequence[ConsumerChange], reading: Reading) -> None:
-    """Check that all consumers are of the generation that was sent.
+    """Check that all consumers have the generation that was sent.
 
-    :raises ConsumerConflict: 409, for the first that is not
+    :raises ConsumerConflict: 409, for the first consumer with another one
     """
     for change in changes:
         record, given = reading.consumers.get(change.uuid), change.generation
@@ -228,8 +229,8 @@ def require_generations(changes: Sequence[ConsumerChange], reading: Reading) -> 
             if given is not None:
                 raise ConsumerConflict(expected="null", given=given)
         elif given is None:
-            # No listing shows a record without allocations, so no client can know its generation: the client
-            # sends null, and is right.
+            # No listing shows a record without allocations, so no client can know its generation: a client
+            # that sends null is right.
             if reading.allocations.get(change.uuid) and change.uuid not in reading.unseen:
                 raise ConsumerConflict(expected=record.generation, given=None)
         elif given != record.generation:
@@ -239,7 +240,7 @@ def require_generations(changes: Sequence[ConsumerChange], reading: Reading) -> 
 def require_providers(changes: Sequence[ConsumerChange], reading: Reading) -> None:
     """Check that every provider named in the changes exists.
 
-    :raises ProviderMissing: 400, for the first that does not
+    :raises ProviderMissing: 400, for the first missing provider
     """
     for change in changes:
         for uuid in change.allocations:
@@ -250,7 +251,7 @@ def require_providers(changes: Sequence[ConsumerChange], reading: Reading) -> No
 def require_classes(names: Iterable[str], reading: Reading, action: str) -> None:
     """Check that the resource classes exist.
 
-    :raises ClassMissing: 400, for the first that does not
+    :raises ClassMissing: 400, for the first missing class
     """
     for name in names:
         if name not in reading.classes:
@@ -258,7 +259,7 @@ def require_classes(names: Iterable[str], reading: Reading, action: str) -> None
 
 
 def work_out(changes: Sequence[ConsumerChange], reading: Reading) -> Replacement:
-    """Return what the changes, whose names all exist, do to the ledger."""
+    """Return the effect on the ledger of changes whose names all exist."""
     consumers = {
         change.uuid: ConsumerBefore(
             reading.consumers.get(change.uuid), reading.allocations.get(change.uuid, ())
@@ -295,11 +296,11 @@ def work_out(changes: Sequence[ConsumerChange], reading: Reading) -> Replacement
 
 
 def owner_usage_changes(replaced: Replacement, owners: Mapping[str, Owner]) -> dict[Account, int]:
-    """Return how much what owners use changes."""
-    # Down by the owner before, up by the one after: a consumer may change hands in the same request.
+    """Return the changes of owners' usage."""
+    # The old owner's sum goes down and the new owner's goes up, since a request can also change the owner.
     changes: dict[Account, int] = defaultdict(int)
     for consumer in replaced.consumers.values():
-        # Allocations without a record have no owner.
+        # Allocations without a consumer record do not have an owner.
         if consumer.record is not None and consumer.held:
             before = consumer.record.owner
             changes[_account(before, CONSUMERS)] -= 1
@@ -321,20 +322,20 @@ def require_room(
     inventories: Mapping[InventoryKey, InventoryRow],
     freed: Mapping[InventoryKey, int],
 ) -> None:
-    """Check that all allocations fit at once; the first that does not, in order, is reported.
+    """Check that all allocations fit at once; report the first that does not, in order.
 
-    :param freed: what the consumers of the request hold now and give back, by place.
+    :param freed: the amounts that the consumers of the request free, by place.
     :raises DoesNotFit: 409, one of its kinds
     """
-    # First that each provider has at least one of the classes named anywhere in the request: clients are
-    # shown all providers without any together, before the first single one is reported (03 section 8).
+    # The first check is that each provider has at least one class named anywhere in the request: clients are
+    # shown all providers without any before the first single fault (03 section 8).
     providers = {new.key[0]: new.provider_uuid for new in added}
     classes = {new.key[1]: new.class_name for new in added}
     stocked = {provider_id for provider_id, class_id in inventories if class_id in classes}
     bare = [uuid for provider_id, uuid in providers.items() if provider_id not in stocked]
     if bare:
         raise NoInventory(classes=", ".join(classes.values()), providers=", ".join(bare))
-    # Units are judged by the single allocation, room by the sum: two consumers may want the last unit.
+    # Units are checked for each allocation, room for the sum: two consumers may want the last unit.
     wanted: dict[InventoryKey, int] = defaultdict(int)
     for new in added:
         wanted[new.key] += new.amount
@@ -345,8 +346,8 @@ def require_room(
         if not inventory.record.admits(new.amount):
             raise UnitsViolated(class_name=new.class_name, provider=new.provider_uuid)
         after = inventory.used - freed.get(new.key, 0) + wanted[new.key]
-        # An inventory may be shrunk below its usage; what does not add to it is let through then.
-        # `used` is positive where it is not below `after`, which the allocation made at least 1.
+        # An inventory can be shrunk below its usage; an allocation that does not add to the usage is then
+        # allowed. `used` is positive if it is at least `after`, which the allocation made at least 1.
         if after > inventory.record.capacity and after > inventory.used:
             raise CapacityExceeded(class_name=new.class_name, provider=new.provider_uuid)
 
@@ -356,7 +357,7 @@ def has_room(
     inventories: Mapping[InventoryKey, InventoryRow],
     freed: Mapping[InventoryKey, int],
 ) -> bool:
-    """All allocations fit at once, by the inventories that are known."""
+    """Return whether all allocations fit at once into the known inventories."""
     try:
         require_room(added, inventories, freed)
     except DoesNotFit:

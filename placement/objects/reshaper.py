@@ -1,7 +1,7 @@
 """The reshape: inventories of some providers and allocations of some consumers at once.
 
-Specification 05 part A. Clients move resources that are in use between providers or classes with it; no
-other request sees the states between.
+Specification 05 part A. With a reshape, clients move resources in use between providers or classes; no other
+request sees an intermediate state.
 """
 
 import json
@@ -25,7 +25,7 @@ from placement.objects.replacement import ConsumerChange, InventoryKey, Replacem
 
 
 class ListedProviderMissing(errors.BadRequest):
-    """The request has inventories for a provider that does not exist."""
+    """The request has inventories of a provider that does not exist."""
 
     code = "placement.resource_provider.not_found"
     reason = "unknown_provider"
@@ -35,7 +35,7 @@ class ListedProviderMissing(errors.BadRequest):
 
 
 class ListedProviderMoved(errors.ConcurrentUpdate):
-    """A provider with new inventories is not of the generation the client sent."""
+    """A provider with new inventories has another generation than the one the client sent."""
 
     reason = "provider_generation"
     retry = errors.Retry.AFTER_READING
@@ -49,7 +49,7 @@ class ListedProviderMoved(errors.ConcurrentUpdate):
 
 
 class ReshapeOvertaken(errors.ConcurrentUpdate):
-    """Others kept changing what the reshape was about; it has to be planned again."""
+    """Other requests kept changing the objects of the reshape, which has to be planned again."""
 
     text = f"update conflict: {ledger.OTHERS_KEPT_CHANGING}"
 
@@ -58,7 +58,7 @@ class ReshapeOvertaken(errors.ConcurrentUpdate):
 class InventoryChange:
     """The new and whole inventory of one provider; an empty one removes all of it.
 
-    :param generation: the one the client read, binding until the reshape is committed.
+    :param generation: the generation that the client read, which must hold until the commit.
     :param records: by resource class name.
     """
 
@@ -71,8 +71,8 @@ class InventoryChange:
 class Reshape:
     """The inventories and allocations that a client sets at once; both in document order.
 
-    :param seen: tag of the inventories that the client read (``tag_of``). While the listed providers
-        have these, their generations may have moved: only allocations have come or gone.
+    :param seen: tag of the inventories that the client read (``tag_of``). While the inventories match the
+        tag, the generations may differ, since only allocations have changed.
     """
 
     inventories: Sequence[InventoryChange]
@@ -110,10 +110,10 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
     named = replaced.named | listed.keys()
     providers = ledger.lock_providers(tx, named, replaced.provider_ids)
     before = ledger.lock_inventories(tx, providers)
-    # A record whose class no longer exists is in no answer, so no client can mean it.
+    # No answer shows a record whose class no longer exists, so no client can mean it.
     shown = {place: row for place, row in before.items() if row.class_name}
-    # Under the locks: what the tag says holds until the commit. A claim on the provider steps its
-    # generation, and an agent on a busy host would never come through without the tag (05 section A8).
+    # The tag is compared under the locks, so it holds until the commit. A claim on the provider steps its
+    # generation, so without the tag an agent on a busy host would never succeed (05 section A8).
     if change.seen is None or change.seen != tag_of(listed, shown):
         for provider_id, each in listed.items():
             _require_generation(each, providers[provider_id].generation)
@@ -123,15 +123,15 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
         for provider_id, each in listed.items()
         for name, record in each.records.items()
     }
-    # Allocations of older software without an inventory are in use from the beginning.
+    # Allocations of older software without an inventory count as usage from the beginning.
     added = [place for place in wanted if place not in before]
     _hold_classes(tx, added, reading)
     left = allocation_rows.sums(tx, {provider_id for provider_id, _ in added})
     replacement.require_room(replaced.added, _merge_inventories(before, wanted, left), replaced.freed)
 
     ledger.write_allocations(tx, replaced)
-    # The check comes after the write of the allocations: places that the request empties are no longer in
-    # use.
+    # The check follows the write of the allocations, so that places emptied by the request no longer count as
+    # used.
     removed = {place for place in shown if place[0] in listed and place not in wanted}
     _require_unused(tx, removed, before, listed)
     changes = replaced.used_changes()
@@ -144,11 +144,11 @@ def _reshape(tx: Transaction, change: Reshape) -> None:
 
 
 def _require_sound(change: Reshape, reading: Reading) -> None:
-    """Go through the checks that need no lock, in the order of specification 05 section A4."""
+    """Make the checks that do not need locks, in the order of specification 05 section A4."""
     for listed in change.inventories:
         if listed.provider_uuid not in reading.providers:
             raise ListedProviderMissing(uuid=listed.provider_uuid)
-        # With a tag the generation is asked for later, and only if the tag does not match.
+        # With a tag the generation is checked later, and only if the tag does not match.
         if change.seen is None:
             _require_generation(listed, reading.provider_generations[listed.provider_uuid])
     replacement.require_generations(change.consumers, reading)
@@ -161,7 +161,7 @@ def _require_sound(change: Reshape, reading: Reading) -> None:
 
 
 def tag_of(listed: Mapping[int, InventoryChange], rows: Mapping[InventoryKey, InventoryRow]) -> str:
-    """Return the tag of what the listed providers have (specification 05 section A8)."""
+    """Return the tag of the listed providers' inventories (specification 05 section A8)."""
     shown: dict[str, dict[str, Any]] = {each.provider_uuid: {} for each in listed.values()}
     for (provider_id, _), row in rows.items():
         if provider_id in listed:
@@ -176,11 +176,11 @@ def _require_generation(listed: InventoryChange, actual: int) -> None:
 
 
 def _hold_classes(tx: Transaction, added: Sequence[InventoryKey], reading: Reading) -> None:
-    """Keep the classes of new records from going and their names from changing.
+    """Lock the classes of new records against deletion and renaming.
 
-    :raises StaleRead: one of them was deleted or renamed since it was read.
+    :raises StaleRead: a class was deleted or renamed since it was read.
     """
-    # Standard classes can be neither deleted nor renamed; at locks on their rows requests would only meet.
+    # Standard classes can be neither deleted nor renamed; locks on their rows would only make requests wait.
     added_ids = {class_id for _, class_id in added}
     names = {
         name: id_
@@ -198,13 +198,13 @@ def _merge_inventories(
 ) -> dict[InventoryKey, InventoryRow]:
     """Return the inventories against which the allocations are judged (specification 05 section A5).
 
-    What is new counts already, and what shall go counts still.
+    New inventories count already, and inventories to remove still count.
 
-    :param left: what the ledger has in the places that have no inventory yet.
+    :param left: the ledger's usage of places without inventory.
     """
     merged = dict(before)
     for place, record in wanted.items():
-        # Id and name of a row that does not exist yet are not used.
+        # A row that does not exist yet has neither id nor name here, and both are unused.
         row = before.get(place) or InventoryRow(0, *place, "", record, left.get(place, 0))
         merged[place] = replace(row, record=record)
     return merged
@@ -216,7 +216,7 @@ def _require_unused(
     before: Mapping[InventoryKey, InventoryRow],
     listed: Mapping[int, InventoryChange],
 ) -> None:
-    # The ledger is asked, not the counters, which change at the end of the write.
+    # The usage is read from the ledger, not from the counters, which change at the end of the write.
     used = allocation_rows.in_use(tx, removed)
     for provider_id, each in listed.items():
         class_ids = sorted(place[1] for place in used if place[0] == provider_id)
@@ -236,7 +236,7 @@ def _write_inventories(
 ) -> None:
     """Write the inventories of the listed providers.
 
-    :param used: what the ledger has by now in the places that have no inventory yet.
+    :param used: the ledger's present usage of places without inventory.
     """
     inventory_rows.delete_records(tx, [before[place].id for place in removed])
     inventory_rows.update_records(
@@ -247,10 +247,11 @@ def _write_inventories(
 
 
 def _count_steps(listed: Mapping[int, InventoryChange], replaced: Replacement) -> Mapping[int, int]:
-    """Return by provider how far its generation goes up, as specification 05 section A6 counts."""
+    """Return the step of each provider's generation, as specification 05 section A6 counts."""
     steps: dict[int, int] = defaultdict(int)
     for provider_id, each in listed.items():
-        # Once for its new inventory, once for being listed. Clients show the numbers, and tests check them.
+        # A provider is stepped once for its new inventory and once for being listed. Clients show the
+        # numbers, and tests check them.
         steps[provider_id] += 2 if each.records else 1
     for provider_id in replaced.named | replaced.emptied:
         steps[provider_id] += 1

@@ -25,7 +25,7 @@ class ClassExists(errors.Conflict):
 
 
 class NewClassNameTaken(errors.Conflict):
-    """Another class has the name that this one was to get."""
+    """Another class has the new name of this class."""
 
     reason = "duplicate_name"
     text = "Resource class already exists: {name}"
@@ -33,7 +33,7 @@ class NewClassNameTaken(errors.Conflict):
 
 
 class ClassInUse(errors.Conflict):
-    """Some provider has inventory of the class, with or without allocations."""
+    """A provider has inventory of the class, with or without allocations."""
 
     reason = "resource_class_in_use"
     text = "Error in delete resource class: Class is in use in inventory: {name}"
@@ -110,7 +110,7 @@ def delete(db: Database, name: str) -> None:
 
 
 def _lock_custom(tx: Transaction, name: str, rule: str) -> int:
-    """Lock a custom class and return its id; ``rule``: of :class:`errors.StandardName`."""
+    """Lock a custom class and return its id; ``rule``: the rule of :class:`errors.StandardName`."""
     found = class_rows.get(tx, name, lock=True)
     if found is None:
         raise ClassNotFound(name=name)

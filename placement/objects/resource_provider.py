@@ -1,4 +1,4 @@
-"""Resource providers: what has inventory, alone or in a tree (specification 02 sections 3 and 5)."""
+"""Resource providers, which have inventory, alone or in a tree (specification 02 sections 3 and 5)."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ class ProviderNotFound(errors.NotFound):
 
 
 class ProviderNotFoundForDelete(errors.NotFound):
-    """The provider to delete is not there, or not any more."""
+    """The provider to delete does not exist, or no longer exists."""
 
     text = "No resource provider with uuid {uuid} found for delete"
     uuid: str

@@ -1,4 +1,4 @@
-"""The part of the URL page that plans have: see :mod:`placement.routes`."""
+"""The routes of plans: see :mod:`placement.routes`."""
 
 from placement.extensions.plans import handlers
 from placement.web.dispatch import Actions, takes

@@ -1,4 +1,4 @@
-"""The body of a plan that is asked for (specification 10 section 2)."""
+"""The schema of a request for a plan (specification 10 section 2)."""
 
 from placement.extensions.claims.schemas import LONGEST_HOLD_S
 from placement.handlers.allocation import NO_TYPE

@@ -1,7 +1,7 @@
-"""Plans: read who is where, plan on a copy of the picture, hold the destinations (specification 10).
+"""The service of plans: read the ledger, plan on a copy of the picture, hold the destinations (10).
 
-What is planned may be out of date when it is held. The transaction checks under its locks what the
-destinations depend on, as for claims; if something does not hold, it is planned again, until the deadline.
+A plan can be outdated when its destinations are held. The transaction checks the conditions of the
+destinations under its locks, as for claims; if a check fails, the service plans again, until the deadline.
 """
 
 import random
@@ -58,14 +58,14 @@ MOST_STUCK = 100
 
 
 class AggregateNotFound(errors.NotFound):
-    """The aggregate that is to be empty has no provider."""
+    """The aggregate to empty does not contain a provider."""
 
     text = "No resource provider found in the aggregate {uuid}"
     uuid: str
 
 
 class CountTooLarge(errors.BadRequest):
-    """The count of domains to be empty is larger than the number of named domains."""
+    """The count of domains to empty exceeds the number of named domains."""
 
     reason = "invalid_goal"
     about = "field"
@@ -76,7 +76,7 @@ class CountTooLarge(errors.BadRequest):
 
 
 class UnknownCostClass(errors.BadRequest):
-    """A cost per unit is of a resource class that does not exist: a misspelt one would change the plan."""
+    """A cost per unit names an unknown resource class; ignoring a misspelt one would change the plan."""
 
     reason = "unknown_resource_class"
     about = "field"
@@ -90,7 +90,7 @@ class UnknownCostClass(errors.BadRequest):
 
 
 class PlanCutShort(errors.Unavailable):
-    """The deadline came before a plan was found, or it was clear that there is none."""
+    """The deadline passed before it was known whether a plan exists."""
 
     code = "placement.search_given_up"
     reason = "search_given_up"
@@ -103,9 +103,9 @@ class PlanCutShort(errors.Unavailable):
 def make(
     db: Database, picture: Picture, wanted: Wanted, work_factor: int, most_held: int, work: Work
 ) -> PlanShown | NoPlanShown:
-    """Return a plan, held if that is wanted, or say what is in the way.
+    """Return a plan, held on request, or the obstacles.
 
-    :param most_held: the most steps of a plan that is held.
+    :param most_held: the most steps of a held plan.
     :raises ProviderNotFound, AggregateNotFound, GroupNotFound: 404
     :raises CountTooLarge, UnknownCostClass, UnknownNameInQuery: 400
     :raises ClaimsGivenUp, PlanCutShort: 503
@@ -116,7 +116,7 @@ def make(
             answer = _make_once(db, picture, wanted, work_factor, most_held, work)
         except WorkEnded:
             figures.PLANS.count("given_up")
-            # The first plan existed: then others took its destinations, and the time has ended.
+            # The first plan existed, but other claims took its destinations until the time ended.
             raise (ClaimsGivenUp if retries else PlanCutShort) from None
         if not isinstance(answer, LookAgain):
             return answer
@@ -152,7 +152,7 @@ def _make_once(
         wanted.hold_s is not None,
         scene.avoided | scene.find_refused_roots(),
     )
-    # A plan that is to be held leaves time for that itself, once it is found.
+    # A plan to hold leaves time for that itself, once it is found.
     with refuse_unknown_names(), work.part(1) as part:
         plan = make_plan(
             scene.cloud,
@@ -177,7 +177,7 @@ def _make_once(
 
 @dataclass(slots=True)
 class _Scene:
-    """A copy of the picture on which is planned; ``log``: as it was when the cloud was so."""
+    """A copy of the picture for planning; ``log``: the log at the state of the cloud."""
 
     cloud: Cloud
     known: NameSets
@@ -186,11 +186,9 @@ class _Scene:
     work: Work
 
     def find_domains(self) -> list[tuple[str, list[int]]]:
-        """Return the domains of which some are to be empty, with the roots of their trees.
+        """Return the domains to empty with the roots of their trees; other goals have none.
 
-        Other goals have none.
-
-        :raises ProviderNotFound, AggregateNotFound:
+        :raises ProviderNotFound, AggregateNotFound: a named domain does not exist
         """
         goal, cloud = self.wanted.goal, self.cloud
         if not isinstance(goal, EmptyWanted):
@@ -208,25 +206,25 @@ class _Scene:
             for uuid in goal.uuids:
                 if uuid not in cloud.index_of_uuid:
                     raise ProviderNotFound(uuid=uuid)
-            # Two providers may name one tree.
+            # Two providers can name the same tree.
             indexes = [cloud.index_of_uuid[uuid] for uuid in goal.uuids]
             roots = list(dict.fromkeys(int(cloud.roots[index]) for index in indexes))
         return [(str(cloud.uuids[root]), [root]) for root in roots]
 
     @property
     def avoided(self) -> frozenset[int]:
-        """The roots of the trees that take nothing new."""
+        """The roots of the avoided trees."""
         return frozenset(self.cloud.list_avoided(self.wanted.avoid))
 
     def find_refused_roots(self) -> set[int]:
-        """Return the roots of the trees to which the request lets nothing move."""
+        """Return the roots of the trees that the request excludes as destinations."""
         cloud = self.cloud
-        # As in ``except``, a uuid that does not exist is no error: it may have been deleted meanwhile.
+        # A uuid that does not exist is not an error, as in ``except``: it may have been deleted meanwhile.
         indexes = map(cloud.index_of_uuid.get, self.wanted.permission.not_to)
         return {int(cloud.roots[index]) for index in indexes if index is not None}
 
     def read(self, db: Database, goal: Goal) -> Ledger:
-        """Read who has what, the trees that matter first."""
+        """Read the ledger, the relevant trees first."""
         with refuse_unknown_names(), self.work.part(2) as part:
             first = list_trees(self.cloud, self.known, goal, part)
             groups = goal.groups if isinstance(goal, Keep) else ()
@@ -234,9 +232,9 @@ class _Scene:
 
 
 def _aim(wanted: Wanted, domains: list[list[int]]) -> Goal | None:
-    """Return the goal on the cloud; None if there are fewer domains than are to be empty.
+    """Return the goal on the cloud; None if there are fewer domains than to empty.
 
-    :raises CountTooLarge:
+    :raises CountTooLarge: fewer domains are named than to empty
     """
     match wanted.goal:
         case FitWanted(asked, times):
@@ -252,9 +250,9 @@ def _aim(wanted: Wanted, domains: list[list[int]]) -> Goal | None:
 
 
 def _occupy(root_of: Sequence[int], wanted: Wanted, ledger: Ledger, holder: Resident) -> Occupant:
-    """Return a consumer with what a plan may do to it.
+    """Return a consumer with the permissions of a plan.
 
-    :param root_of: roots by provider index.
+    :param root_of: the roots by provider index.
     """
     permission, owner = wanted.permission, holder.owner
     held = hold_by_root(root_of, holder.held, ledger.unread)
@@ -278,7 +276,7 @@ def _occupy(root_of: Sequence[int], wanted: Wanted, ledger: Ledger, holder: Resi
 def _show(
     db: Database, scene: _Scene, ledger: Ledger, plan: Plan, domains: list[str]
 ) -> PlanShown | LookAgain:
-    """Hold the destinations of a plan, if that is wanted, and return it by uuids."""
+    """Hold the destinations of a plan on request, and return the plan by uuids."""
     cloud, wanted = scene.cloud, scene.wanted
     steps, expires_at = show_steps(cloud, ledger.holders, plan.steps), None
     moves = [step for step in steps if isinstance(step, MoveShown)]
@@ -308,9 +306,9 @@ def _show(
 def _refuse(
     scene: _Scene, plan: NoPlan, holders: Sequence[Resident], roots: list[int], work_factor: int
 ) -> NoPlanShown:
-    """Say what is in the way of a plan.
+    """Return the obstacles to a plan.
 
-    :param roots: of the trees that are to be empty, or some of which are.
+    :param roots: the roots of the trees to empty, or of the choices for that.
     """
     figures.PLANS.count("refused")
     cloud, goal, stuck, explanation = scene.cloud, scene.wanted.goal, None, None

@@ -20,7 +20,7 @@ from placement.search.cloud import Cloud
 def show_steps(cloud: Cloud, holders: Sequence[Resident], steps: Sequence[Step]) -> list[StepShown]:
     """Return the steps in their order.
 
-    :param holders: by the numbers of the steps, as they were read.
+    :param holders: the consumers as read, by the numbers in the steps.
     """
     state = _State(cloud, holders, {}, {})
     return [state.take(step) for step in steps]
@@ -42,7 +42,7 @@ def show_held(cloud: Cloud, held: Mapping[int, Mapping[str, int]]) -> Held:
 
 @dataclass(slots=True)
 class _State:
-    """The holdings of consumers, and how many of their steps were taken, by number; others are as read."""
+    """The changed consumers by number: their holdings, and how many of their steps were applied."""
 
     cloud: Cloud
     holders: Sequence[Resident]
@@ -50,11 +50,11 @@ class _State:
     taken: dict[int, int]
 
     def take(self, step: Step) -> StepShown:
-        """Take a step."""
+        """Apply a step."""
         number = step.occupant
         holder, before = self.holders[number], self.held.get(number)
         before = dict(holder.held) if before is None else before
-        # Each write of a consumer steps its generation.
+        # Each write of a consumer moves its generation by one.
         consumer = ConsumerNow(holder.uuid, holder.generation + self.taken.get(number, 0))
         self.taken[number] = self.taken.get(number, 0) + 1
         if not isinstance(step, MoveStep):
@@ -64,7 +64,7 @@ class _State:
         leaves = {index: before[index] for index in step.goes}
         after = {index: dict(held) for index, held in before.items() if index not in leaves}
         for index, amounts in step.place.allocations.items():
-            # The consumer may have something in that tree already.
+            # The consumer may already have resources in that tree.
             mine = after.setdefault(index, {})
             for name, amount in amounts.items():
                 mine[name] = mine.get(name, 0) + amount

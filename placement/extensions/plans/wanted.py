@@ -1,4 +1,4 @@
-"""The question and the answer of plans: the values that the modules of plans pass on (10)."""
+"""The values that the modules of plans pass to each other: the question and the answer (10)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from placement.placing.remedies import RelaxableRequest
 
 @dataclass(frozen=True, slots=True)
 class FitWanted:
-    """A request is to fit so many times, all at once."""
+    """The wanted goal that a request fits a number of times, all at once."""
 
     asked: RelaxableRequest
     times: int = 1
@@ -22,9 +22,9 @@ class FitWanted:
 
 @dataclass(frozen=True, slots=True)
 class EmptyWanted:
-    """Domains are to be empty: ``count`` of those that are named.
+    """The wanted goal that ``count`` of the named domains are empty. ``uuids``:
 
-    ``uuids``: providers of trees, or aggregates, each once; None for all. ``count``: None for all of them.
+    providers of trees, or aggregates, each once; None means all. ``count``: None means all of them.
     """
 
     level: Literal["tree", "aggregate"]
@@ -34,7 +34,7 @@ class EmptyWanted:
 
 @dataclass(frozen=True, slots=True)
 class KeepWanted:
-    """The rules of groups are to hold."""
+    """The wanted goal that the rules of groups hold."""
 
     groups: Sequence[str]
 
@@ -44,7 +44,7 @@ GoalWanted = FitWanted | EmptyWanted | KeepWanted
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """The consumers that may be removed; None for any type, or any project. None among types: without one."""
+    """The consumers that may be removed; None allows any type or project. A type None means no type."""
 
     types: frozenset[str | None] | None = None
     projects: frozenset[str] | None = None
@@ -52,11 +52,11 @@ class Removable:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The consumers that a plan may touch, and where it may bring them.
+    """The consumers that a plan may change, and their possible destinations.
 
-    ``move_types``: None for all but ``MIGRATION``; a member None is for consumers without a type.
-    ``untouched``: consumers that stay as they are. ``not_to``: providers to whose trees nothing moves.
-    ``most``: steps. ``removable``: None for no consumer.
+    ``move_types``: None means all types but ``MIGRATION``; a member None stands for consumers without a type.
+    ``untouched``: consumers that must stay. ``not_to``: providers whose trees are not destinations. ``most``:
+    the number of steps. ``removable``: None means no consumer.
     """
 
     move_types: frozenset[str | None] | None = None
@@ -72,7 +72,7 @@ class Permission:
         return type_ in self.move_types
 
     def lets_remove(self, type_: str | None, project: str | None) -> bool:
-        """Return whether such a consumer may be removed."""
+        """Return whether a consumer of this type and project may be removed."""
         removable = self.removable
         return (
             removable is not None
@@ -87,10 +87,10 @@ MIGRATION = "MIGRATION"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A plan as it is asked for.
+    """A plan as requested.
 
-    ``avoid``: traits; nothing moves to a tree whose root has one. A request that is to fit says so itself.
-    ``hold_s``: for how long the destinations are held; None: not at all.
+    ``avoid``: traits; a tree whose root has one is not a destination. A request to fit has its own ``avoid``.
+    ``hold_s``: the duration of the holds on destinations; None makes no holds.
     """
 
     goal: GoalWanted
@@ -107,7 +107,7 @@ Held = Mapping[str, Mapping[str, int]]
 
 
 class Ownership(NamedTuple):
-    """The members of a write of a consumer beside its allocations. ``type``: None if it has none."""
+    """The members of a consumer's write other than its allocations. ``type``: None without a type."""
 
     project: str
     user: str
@@ -133,7 +133,7 @@ class ConsumerNow:
 
 @dataclass(frozen=True, slots=True)
 class MoveShown:
-    """A move: ``left`` is what leaves, ``after`` where all is after it that the consumer has.
+    """A move: ``left`` leaves; ``after`` is everything that the consumer has afterwards.
 
     ``held_by``: the consumer that holds the destination.
     """
@@ -148,7 +148,7 @@ class MoveShown:
 
 @dataclass(frozen=True, slots=True)
 class RemovalShown:
-    """A consumer gives back all that it has, ``left``."""
+    """The removal of all resources of a consumer, ``left``."""
 
     consumer: ConsumerNow
     owner: Ownership
@@ -162,8 +162,8 @@ StepShown = MoveShown | RemovalShown
 class PlanShown:
     """A plan by uuids.
 
-    ``avoided``: how many trees take nothing new. ``placed``, ``emptied``: None where the goal is another one.
-    ``expires_at``: until when the destinations are held, in milliseconds since the epoch.
+    ``avoided``: the number of avoided trees. ``placed``, ``emptied``: None for other goals. ``expires_at``:
+    the end of the holds on destinations, in milliseconds since the epoch.
     """
 
     steps: Sequence[StepShown]
@@ -178,7 +178,7 @@ class PlanShown:
 
 
 class StayingShown(NamedTuple):
-    """A consumer that cannot leave, with what it has in the trees that are to be empty."""
+    """A consumer that cannot leave, with its resources in the trees to empty."""
 
     uuid: str
     owner: Ownership
@@ -187,10 +187,12 @@ class StayingShown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoPlanShown:
-    """The answer without a plan. ``stuck``: of trees to be empty. ``explanation``: of a request to fit.
+    """The answer without a plan.
 
-    ``avoided``: how many trees take nothing new. ``domains``: how many there are, if more are to be empty.
-    ``most``: steps that were allowed; ``fewest``: of any plan, if these are more, else 0.
+    ``stuck``: the consumers that cannot leave trees to empty. ``explanation``: the explanation of a request
+    to fit. ``avoided``: the number of avoided trees. ``domains``: the number of domains if more are to be
+    empty. ``most``: the allowed number of steps; ``fewest``: the least number of any plan if it is larger,
+    otherwise 0.
     """
 
     exact: bool

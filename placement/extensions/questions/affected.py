@@ -24,9 +24,9 @@ Place = TypeVar("Place")
 
 @dataclass(slots=True, eq=False)
 class AffectedConsumer:
-    """A consumer with its amounts by provider id; one that a change placed has no uuid.
+    """A consumer with its amounts by provider id; a consumer that a change placed does not have a uuid.
 
-    ``kept_out_by``: groups whose rules alone kept it out of a place, if it is homeless.
+    ``kept_out_by``: for a homeless consumer, the groups whose rules alone excluded a place.
     """
 
     uuid: str | None
@@ -51,9 +51,9 @@ def list_consumers(rows: Iterable[HeldBy]) -> list[AffectedConsumer]:
 
 
 def read_members(tx: Access, held: Sequence[HeldBy]) -> Members:
-    """Return the groups of the consumers that have these allocations, as they were read by provider.
+    """Return the groups of the consumers with these allocations, which were read by provider.
 
-    One statement if no consumer of the cloud is a member of a group or held.
+    One statement if no consumer of the cloud is in a group or held, two if none of these is.
     """
     if not held or not hold_rows.are_claims_used(tx):
         return Members()
@@ -77,9 +77,9 @@ def read_members_of(tx: Access, consumer_uuids: Collection[str]) -> Members:
 
 
 def read_others(tx: Access, rows: Sequence[HeldBy], work: Work) -> list[HeldBy]:
-    """Return all allocations of those consumers that have more than these rows, read by provider, say.
+    """Return all allocations of the consumers that have more than these rows, such as rows by provider.
 
-    :raises WorkEnded: the time was over before all were read.
+    :raises WorkEnded: the time ended before all were read.
     """
     here = Counter(row.consumer_uuid for row in rows)
     others = {row.consumer_uuid for row in rows if row.in_all > here[row.consumer_uuid]}
@@ -91,7 +91,7 @@ def read_others(tx: Access, rows: Sequence[HeldBy], work: Work) -> list[HeldBy]:
 
 
 def put_pools_last(cloud: Cloud, roots: Iterable[int]) -> list[int]:
-    """Return trees, those that share with others last: a pool has the consumers of a thousand hosts."""
+    """Return trees with sharing trees last, since a pool has the consumers of a thousand hosts."""
     return sorted(roots, key=cloud.with_trait(SHARING_TRAIT).__getitem__)
 
 
@@ -101,9 +101,9 @@ def batch_trees(
     roots_of: Callable[[Place], Sequence[int]],
     most: int,
 ) -> Iterator[list[Place]]:
-    """Yield places of which one statement reads the allocations; more if it is one large place.
+    """Yield batches of places; one statement reads the allocations of a batch, more for one large place.
 
-    :param most: the providers of which one statement reads them.
+    :param most: the number of providers whose allocations one statement reads.
     """
     counts = np.bincount(cloud.roots[cloud.forest.alive], minlength=cloud.size).tolist()
     batch: list[Place] = []

@@ -1,4 +1,4 @@
-"""Questions about this or that: the query string itself, and each ``or`` (specification 07 section 2.2)."""
+"""Questions with alternatives: the query string itself, and each ``or`` (specification 07 section 2.2)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ Parsed = TypeVar("Parsed")
 
 
 class MalformedAlternatives(errors.Malformed):
-    """A further query, of those that ``or`` names, or there are too many."""
+    """A query that ``or`` names is malformed, or there are too many."""
 
     reasons = {"most": "too_many_queries", "one_of": "invalid_query"}
     texts = {
@@ -31,9 +31,9 @@ class MalformedAlternatives(errors.Malformed):
 
 
 def read_queries(request: Request, given: MultiDict, first: MultiDict) -> list[MultiDict]:
-    """Return the first query, and those that ``or`` names.
+    """Return the first query and the list of alternatives in ``or``.
 
-    :raises MalformedAlternatives:
+    :raises MalformedAlternatives: there are too many
     """
     texts = given.getall("or")
     if len(texts) >= MOST_QUERIES:
@@ -52,9 +52,11 @@ def parse_queries(
     queries: Sequence[MultiDict],
     parse: Callable[[MultiDict, Version, cfg.ConfigOpts.GroupAttr], Parsed],
 ) -> list[Parsed]:
-    """Return what each query asks. Together they are no longer than one may be, whose reading nothing bounds.
+    """Return the parsed queries.
 
-    :raises MalformedAlternatives: of a query that ``or`` names.
+    Together they are at most as long as one query may be, since nothing else bounds the reading.
+
+    :raises MalformedAlternatives: a query that ``or`` names is malformed.
     """
     parsed = []
     for position, query in enumerate(queries):
@@ -65,7 +67,7 @@ def parse_queries(
 
 @contextmanager
 def _number_error(position: int) -> Iterator[None]:
-    """Say of which ``or`` an error is; one of the query string itself, at 0, stays as a search has it."""
+    """Add the number of the ``or`` to an error; an error of the query string itself (0) is unchanged."""
     try:
         yield
     except errors.BadRequest as refused:
@@ -76,7 +78,7 @@ def _number_error(position: int) -> Iterator[None]:
 
 @contextmanager
 def number_names(requests: Sequence[CandidateRequest]) -> Iterator[None]:
-    """Say of which ``or`` a name is that does not exist: of the first that has it."""
+    """Add the number of the first ``or`` with an unknown name to its error."""
     try:
         yield
     except UnknownNameInQuery as refused:

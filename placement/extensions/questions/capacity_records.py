@@ -1,4 +1,4 @@
-"""How many more of a shape fitted, and when it runs out at this rate (specification 07 section 3.2)."""
+"""Records of how many more of a shape fitted, and the forecast from them (07 section 3.2)."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -25,7 +25,7 @@ FAR_MS = 36_500 * DAY_MS
 class Forecast(NamedTuple):
     """A straight line through the last ``records``.
 
-    ``runs_out_at``: where it meets zero, at the earliest at the last record; None if never.
+    ``runs_out_at``: the time at which it reaches zero, not before the last record; None if never.
     """
 
     records: int
@@ -40,7 +40,7 @@ def record(
     avoid: frozenset[str],
     work_factor: int,
 ) -> dict[str, int | None]:
-    """Count each shape and record it; one that could not be counted to the end is None, and not recorded."""
+    """Count each shape and record it; a shape that was not counted completely is None, and not recorded."""
     found = count_shapes(
         picture, shapes, by_aggregate=False, avoid=avoid, work_factor=work_factor, work=Work()
     )
@@ -58,7 +58,7 @@ def read_records(db: Database, shape: str) -> list[CapacityRecord]:
 
 
 def draw_forecast(records: Sequence[CapacityRecord]) -> Forecast | None:
-    """Return the line of least squares through the last 30 days, None if there are no two times."""
+    """Return the least-squares line through the last 30 days; None without two different times."""
     since = records[-1].recorded_at - FORECAST_MS if records else 0
     last = [each for each in records if each.recorded_at >= since]
     if not last or last[0].recorded_at == last[-1].recorded_at:
@@ -70,6 +70,6 @@ def draw_forecast(records: Sequence[CapacityRecord]) -> Forecast | None:
     left_ms = middle - height / per_ms - last[-1].recorded_at if per_ms < 0 else FAR_MS
     runs_out_at = None
     if left_ms < FAR_MS:
-        # A line that was steep at first may be below zero long before the last record.
+        # A line that was steep at first can be below zero long before the last record.
         runs_out_at = last[-1].recorded_at + max(round(left_ms), 0)
     return Forecast(len(last), per_ms * DAY_MS, runs_out_at)

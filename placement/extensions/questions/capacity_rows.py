@@ -1,4 +1,4 @@
-"""How many more of each shape fitted, once in a while (specification 07 section 3.2).
+"""Statements on the regular records of how many more of each shape fitted (07 section 3.2).
 
 Times are milliseconds since the epoch, by the clock of the database.
 """
@@ -27,9 +27,9 @@ class CapacityRecord(NamedTuple):
 
 
 def add(tx: Transaction, placements: Mapping[str, int]) -> None:
-    """Record the placements of each shape, and delete what is older than a year or of the future.
+    """Record the placements of each shape, and delete records that are older than a year or in the future.
 
-    A clock that was wrong has written that.
+    A wrong clock writes records in the future.
     """
     now = int(tx.value(_NOW))
     rows = [
@@ -53,7 +53,7 @@ _is_of_future = _recorded_at > bindparam("after", type_=_recorded_at.type)
 _DELETE = CompiledStatement(delete(_records).where(or_(_is_old, _is_of_future)))
 _NEWEST = CompiledStatement(
     select(_records.c.recorded_at, _records.c.placements)
-    # The service makes no record before 1970 or in the future: somebody has written such a row by SQL.
+    # The service does not write records before 1970 or in the future; such a row was written by hand.
     .where(_records.c.shape == bindparam("shape"), _recorded_at.between(0, NOW))
     .order_by(_records.c.recorded_at.desc())
     .limit(bindparam("most"))

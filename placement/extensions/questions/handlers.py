@@ -48,12 +48,12 @@ EVERY_SHAPE = "*"
 
 
 def explain_candidates(request: Request) -> Response:
-    """Say why no provider can take the request, and what would help."""
+    """Explain why no provider can take the request, and what would help."""
     given = candidate_query.check(request, schemas.EXPLAIN.at(request.version.minor))
     refuse_repeated(given, schemas.EXPLAIN_OWN.keys() - schemas.REPEATABLE)
     queries = read_queries(request, given, _strip_query(given, schemas.EXPLAIN_OWN))
     if "limit" in given:
-        # The top bounds the count of each query.
+        # The parameter `top` bounds the count of each query.
         for query in queries[1:]:
             query.add("limit", candidate_query.get_first(given, "limit"))
     options = parse_queries(request, queries, read_relaxable)
@@ -80,7 +80,7 @@ def explain_candidates(request: Request) -> Response:
 
 # The names of handlers are the operations of the OpenAPI document: clients are generated from them.
 def show_capacity(request: Request) -> Response:
-    """Say how often the request fits, one placement after the other, if no other claim comes."""
+    """Count how often the request fits, one placement after the other, without other claims."""
     if request.query_value("shape") is not None:
         return _show_capacity_of_shapes(request)
     given = candidate_query.check(request, schemas.CAPACITY.at(request.version.minor))
@@ -110,7 +110,7 @@ def show_capacity(request: Request) -> Response:
 
 
 def _show_capacity_of_shapes(request: Request) -> Response:
-    """Answer for one shape as for its query, for ``*`` by name."""
+    """Answer for one shape as for its query, and for ``*`` by name."""
     given = request.read_query_once(schemas.CAPACITY_OF_SHAPES)
     name = given["shape"]
     if name != EVERY_SHAPE and name not in request.begun["questions"]:
@@ -141,7 +141,7 @@ def _show_capacity_of_shapes(request: Request) -> Response:
 
 
 def show_capacity_history(request: Request) -> Response:
-    """Say how often a shape fitted when it was recorded, and when it runs out at this rate."""
+    """Return how often a shape fitted at each record, and when it runs out at this rate."""
     name = request.read_query_once(schemas.CAPACITY_HISTORY)["shape"]
     if name not in request.begun["questions"]:
         raise ShapeNotFound(name=name)
@@ -162,7 +162,7 @@ def show_capacity_history(request: Request) -> Response:
 
 
 def ask_what_if(request: Request) -> Response:
-    """Say what changes would do to a request; nothing is written."""
+    """Return the effect of changes on a request; nothing is written."""
     request.read_query(NOTHING)
     body = request.read_json(schemas.WHAT_IF)
     avoid = read_avoid(request, body)
@@ -189,7 +189,7 @@ def ask_what_if(request: Request) -> Response:
 
 
 def show_survival(request: Request) -> Response:
-    """Say which trees, or aggregates, hold consumers that would fit nowhere else."""
+    """Return the trees, or aggregates, with consumers that would fit nowhere else."""
     given = request.read_query_once(schemas.SURVIVAL)
     level = given.get("level", "tree")
     with bound_search(request) as work:
@@ -261,7 +261,7 @@ def _read_changes(
 
 
 def _normalize_key(key: str) -> str:
-    """Return the uuid of a provider that a key names; a key may also be what is no uuid."""
+    """Return the uuid of a provider that a key names, or the key itself if it is not a uuid."""
     return normalized_uuid(key) if is_uuid_like(key) else key
 
 

@@ -1,4 +1,4 @@
-"""The questions of operators about a request: why nothing, how many more (07 sections 2 and 3)."""
+"""The questions of operators about a request: why nothing fits, how many more fit (07 sections 2 and 3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,10 +33,10 @@ def explain(
     work_factor: int,
     work: Work,
 ) -> list[Explanation]:
-    """Explain what the search finds for each of some requests, on one cloud, as :func:`explain_opened` does.
+    """Explain the search's result for each of some requests, on one cloud, like :func:`explain_opened`.
 
-    :param work_factor: the most searches that all of them may cost.
-    :raises UnknownNameInQuery: of several any has a name that does not exist.
+    :param work_factor: the budget of all of them, in searches.
+    :raises UnknownNameInQuery: any of the requests has an unknown name.
     """
     searches, (first, *others) = work_factor // len(options), options
     with work.part(len(options)) as part:
@@ -50,7 +50,7 @@ def explain(
 
 
 class AvoidedPart(NamedTuple):
-    """How many trees are avoided, and how much of an answer to a query as it stands is from these trees."""
+    """The number of avoided trees, and how much of an answer to the unchanged query is from these trees."""
 
     trees: int
     number: int
@@ -59,9 +59,9 @@ class AvoidedPart(NamedTuple):
 def count_avoided(
     found: Explanation, request: CandidateRequest, avoid: frozenset[str]
 ) -> AvoidedPart:
-    """Return how many of the candidates that were counted are in trees that the request would avoid.
+    """Return how many of the counted candidates are in trees that the request would avoid.
 
-    A candidate is there if its root is, or a provider that it takes something from.
+    A candidate counts if its root, or a provider with its allocations, is in such a tree.
 
     :param avoid: traits; a tree whose root has one is avoided, unless the request requires that trait.
     """
@@ -75,14 +75,14 @@ def count_avoided(
 
 
 class Choice(NamedTuple):
-    """The position of the request that would be granted, None for none, and whether that is certain."""
+    """The position of the request that would be granted, or None, and whether that is certain."""
 
     chosen: int | None
     exact: bool
 
 
 def find_choice(found: Sequence[Explanation]) -> Choice:
-    """Return which of some explained requests a claim with these queries would get (09 section 3.1)."""
+    """Return which explained request a claim with these queries would get (09 section 3.1)."""
     counts = [each.everywhere.candidates for each in found]
     chosen = next((position for position, each in enumerate(counts) if each.count), None)
     return Choice(chosen, all(each.complete for each in counts[:chosen]))
@@ -91,8 +91,8 @@ def find_choice(found: Sequence[Explanation]) -> Choice:
 def _open_picture(picture: Picture, requests: Sequence[CandidateRequest], work: Work) -> Opened:
     """Search once, for the first request, and return a copy of the picture that the search saw.
 
-    :raises UnknownNameInQuery: of one request in the order of the search (specification 04 section 5.8), of
-        several in whichever the name is.
+    :raises UnknownNameInQuery: a name is unknown; for one request in the order of the search (specification
+        04 section 5.8).
     """
     with refuse_unknown_names(), picture.look(NameSets.of(requests)) as look:
         if len(requests) > 1:
@@ -101,7 +101,7 @@ def _open_picture(picture: Picture, requests: Sequence[CandidateRequest], work: 
 
 
 class PlaceCount(NamedTuple):
-    """The number of placements in one tree, or in the trees of one aggregate, which has no name."""
+    """The number of placements in one tree, or in the trees of one aggregate, which is unnamed."""
 
     uuid: str
     name: str | None
@@ -128,9 +128,9 @@ def count_capacity(
 ) -> tuple[Capacity, list[Capacity]]:
     """Return how often any of some requests fits, and how often each of them: see :func:`pack_in_turn`.
 
-    :param top: the most places of each, the best first.
-    :param avoid: traits; how much would not fit if each request avoided them is said too.
-    :raises UnknownNameInQuery: as :func:`explain` does.
+    :param top: the most places of each, best first.
+    :param avoid: traits; the result includes how much would not fit if each request avoided them.
+    :raises UnknownNameInQuery: a name is unknown, as in :func:`explain`.
     """
     first = replace(requests[0], limit=1)
     opened = _open_picture(picture, [first, *requests[1:]], work)
@@ -140,7 +140,8 @@ def count_capacity(
     roots = [opened.cloud.list_avoided(request.avoid) for request in avoiding]
     lost = [total(packing.counts[mine]) for packing, mine in zip(packings, roots, strict=True)]
     if any(_shares(opened.cloud, mine) for mine in roots):
-        # Hosts elsewhere take something from a tree that is avoided: only another packing tells how much.
+        # A host in another tree can use resources of an avoided tree, so only a second packing shows how much
+        # fits.
         others = pack_in_turn(opened.cloud, avoiding, opened.known, work_factor, work)
         lost = [max(a.count - b.count, 0) for a, b in zip(packings, others, strict=True)]
     whole, *each = (
@@ -158,7 +159,7 @@ def count_capacity(
 
 
 def _shares(cloud: Cloud, roots: Sequence[int]) -> bool:
-    """Return whether a provider of some trees shares what it has."""
+    """Return whether a provider of these trees is a sharing provider."""
     shared = {int(cloud.roots[index]) for index in np.flatnonzero(cloud.with_trait(SHARING_TRAIT))}
     return not shared.isdisjoint(roots)
 
@@ -172,10 +173,10 @@ def count_shapes(
     work_factor: int,
     work: Work,
 ) -> dict[str, Capacity]:
-    """Return for each shape how often it fits, and in which places; nothing has a name that does not exist.
+    """Return for each shape how often it fits, and in which places; a shape with unknown names fits nowhere.
 
-    :param avoid: traits; a shape that does not require one of them fits into no tree whose root has it.
-    :param work: what they may cost together: each an equal part of what those before it have left.
+    :param avoid: traits; a shape that does not require such a trait fits into no tree whose root has it.
+    :param work: the budget of all shapes: each gets an equal part of the rest.
     """
     cloud = picture.copy_cloud()
     found = {}
@@ -191,7 +192,7 @@ def count_shapes(
 
 
 def pick_best(places: list[PlaceCount], top: int) -> list[PlaceCount]:
-    """Return the places where something fits most often, most first."""
+    """Return the places where the request fits most often, in that order."""
     fitting = [place for place in places if place.placements]
     return sorted(fitting, key=lambda each: (-each.placements, each.name or each.uuid))[:top]
 
@@ -204,7 +205,7 @@ def _count_by_tree(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
 
 
 def _count_by_aggregate(cloud: Cloud, packing: Packing) -> list[PlaceCount]:
-    """Count a tree in each aggregate that has one of its providers."""
+    """Count a tree in each aggregate with one of its providers."""
     return [
         PlaceCount(uuid, None, total(packing.counts[sorted(roots)]))
         for uuid, roots in roots_by_aggregate(cloud).items()

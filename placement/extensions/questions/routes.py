@@ -1,4 +1,4 @@
-"""The part of the URL page that questions have: see :mod:`placement.routes`."""
+"""The routes of questions: see :mod:`placement.routes`."""
 
 from placement.extensions.questions import handlers
 from placement.web.dispatch import Actions, shows, takes

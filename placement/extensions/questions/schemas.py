@@ -1,4 +1,4 @@
-"""Query strings and bodies of what operators ask (specification 07), and defaults of the queries."""
+"""Query strings and bodies of operators' questions (specification 07), and defaults of the queries."""
 
 from placement.schemas import resource_provider
 from placement.schemas.allocation import UUID_KEY

@@ -24,9 +24,9 @@ MOST = 100
 
 
 def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:
-    """Return the shapes by name, none without a file.
+    """Return the shapes by name; without a file there are none.
 
-    :raises NotConfigured: with a sentence for each fault in the file.
+    :raises NotConfigured: the file has faults; with a sentence for each.
     """
     path = conf.insight.shapes_file
     if not path:
@@ -51,7 +51,7 @@ def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:
         except ValueError as error:
             faults.append(f"{place}: {error}.")
         except errors.PlacementError as error:
-            # The schema, which follows, is long and for programs.
+            # The error names the rule only: the schema would follow, which is long and meant for programs.
             sentence = str(error).partition("\n\nFailed validating")[0]
             faults.append(f"{place}: {' '.join(sentence.split())}")
     if faults:

@@ -1,10 +1,11 @@
-"""Whether the consumers of any one tree, or of any one aggregate, would fit elsewhere (07 section 9).
+"""The survival test:
 
-A place fails as what-if drains it: each consumer takes the first candidate elsewhere, one after the other. It
-is a loop over the same mover (:mod:`placement.placing.mover`), which undoes each failure. Two things make
-10,000 places cheap, 1.5 s for 20,000 consumers of eight sizes: the mover remembers first candidates, and what
-becomes of a list of consumers is known for all places that hold an equal list, unless one of them went to the
-very place that fails. Places with members of groups are each tried anew: about 1 ms each, of 10,000 hosts.
+would the consumers of any one tree or aggregate fit elsewhere (07 section 9)? A place fails as what-if drains
+it: each consumer takes the first candidate elsewhere, one after the other. The test is a loop over the same
+mover (:mod:`placement.placing.mover`), which undoes each failure. Two things make 10,000 places cheap, 1.5 s
+for 20,000 consumers of eight sizes: the mover remembers first candidates, and the outcome for a list of
+consumers is reused for all places with an equal list, unless one of them went to the very place that fails.
+Places with members of groups are each tried: about 1 ms each, with 10,000 hosts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +40,7 @@ MOST_NAMED = 100
 
 
 class FailureDomain(NamedTuple):
-    """A tree, or the trees of an aggregate, which has no name."""
+    """A tree, or the trees of an aggregate, which is unnamed."""
 
     uuid: str
     name: str | None
@@ -47,14 +48,15 @@ class FailureDomain(NamedTuple):
 
 
 class Homeless(NamedTuple):
-    """A consumer with what it would lose, and what ended the search for another place."""
+    """A homeless consumer: the resources that it would lose, and what ended the search for another place."""
 
     consumer: AffectedConsumer
     stopped: Stopped | KeptOut | OutOfReach
 
 
 class Loss(NamedTuple):
-    """A place that must not fail: the number of its consumers, of the homeless among them, and the first."""
+    """A place that must not fail: how many consumers it has, how many are homeless, and the first of these.
+    """
 
     place: FailureDomain
     consumers: int
@@ -64,9 +66,9 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class Survival:
-    """The places: how many there are, were tried and may fail; ``losses``: the worst of the others.
+    """The numbers of places, of tried places, and of places that may fail; ``losses``: the worst others.
 
-    ``avoided``: how many trees take nothing from any place.
+    ``avoided``: the number of trees that do not take anything from a failed place.
     """
 
     places: int
@@ -92,12 +94,12 @@ def survival(
 ) -> Survival:
     """Try for each tree, or aggregate, whether its consumers fit elsewhere if it fails. Nothing is written.
 
-    :param top: the most losses to tell, most homeless first.
-    :param avoid: traits; nothing moves to a tree whose root has one. Such a tree may fail like any other.
-    :param work: the time that it may take; placements are bounded for each place.
+    :param top: the most losses to report, most homeless first.
+    :param avoid: traits; a tree whose root has one is not a destination, but can fail like any other.
+    :param work: the time budget; placements are bounded for each place.
     """
     cloud = picture.copy_cloud()
-    # The order is by age: the order in memory is another in each process.
+    # The order is by age, since the order in memory differs between processes.
     age = cloud.ids.__getitem__
     if by_aggregate:
         places = [
@@ -132,7 +134,7 @@ def survival(
 class Affected(NamedTuple):
     """A consumer with its amounts in each tree of a place, by provider id.
 
-    ``stays``: the ids of the providers that it uses elsewhere.
+    ``stays``: the ids of its providers elsewhere.
     """
 
     consumer: AffectedConsumer
@@ -141,7 +143,7 @@ class Affected(NamedTuple):
 
 
 class _Holdings(NamedTuple):
-    """The holdings of consumers in a tree, by root, oldest first; ``used``: by uuid all providers of some."""
+    """The holdings of consumers in a tree, oldest first; ``used``: all providers of some consumers."""
 
     held: Mapping[int, Sequence[AffectedConsumer]]
     members: Members
@@ -165,10 +167,10 @@ class _Holdings(NamedTuple):
 def _read_holdings(
     db: Database, cloud: Cloud, places: Sequence[FailureDomain], work: Work, *, shares: bool
 ) -> _Holdings:
-    """Return who has what in the trees of some places.
+    """Return the holdings of consumers in the trees of some places.
 
-    :param shares: what consumers have elsewhere is needed.
-    :raises WorkEnded:
+    :param shares: whether holdings elsewhere are needed too.
+    :raises WorkEnded: the time ended
     """
     roots = np.array(sorted({root for place in places for root in place.roots}))
     ids = sorted(cloud.ids[cloud.forest.trees(roots)[0]].tolist())
@@ -192,7 +194,7 @@ def _read_used(
     """Return all providers that the consumers of these rows use."""
     used: dict[str | None, set[int]] = {}
     for row in [*rows, *read_others(tx, rows, work)]:
-        # A provider that was created after the copy of the cloud was made is missing in it.
+        # The copy of the cloud lacks a provider that was created after it.
         if row.provider_id in cloud.index_of:
             used.setdefault(row.consumer_uuid, set()).add(row.provider_id)
     return used
@@ -205,7 +207,7 @@ def _try(
     affected: Sequence[Affected],
     found: Survival,
 ) -> None:
-    """Let a place fail, and note the outcome; a place whose search was cut short was not tried."""
+    """Let a place fail, and note the outcome; a place with an incomplete search counts as not tried."""
     index_of = cloud.index_of
     leaving = [
         failures.mover.leave(
@@ -224,7 +226,7 @@ def _try(
         return
     named = []
     for number, why in sorted(stopped.items())[:MOST_NAMED]:
-        # A tree may be in several places: each has its own list of what is lost.
+        # A tree can be in several places, and each has its own list of losses.
         lost = {
             str(cloud.uuids[index_of[id_]]): dict(amounts)
             for part in affected[number].parts
@@ -247,14 +249,14 @@ class _Outcome(NamedTuple):
 
 
 class _Failures:
-    """Lets domains fail, one after the other, on a mover that undoes each.
+    """A loop that lets domains fail, one after the other, on a mover that undoes each.
 
-    ``_outcomes``: what becomes of a list of consumers while nothing is closed, by its digest.
+    ``_outcomes``: the outcome for a list of consumers while nothing is closed, by the list's digest.
     """
 
     def __init__(self, cloud: Cloud, avoid: frozenset[str], work: Work) -> None:
         self.mover = Mover(cloud, avoid=avoid)
-        # A list, since one number of it is read at a time.
+        # A list is used, since one number of it is read at a time.
         self._roots = cloud.roots.tolist()
         self._work = work
         self._outcomes: dict[bytes, _Outcome] = {}
@@ -262,14 +264,15 @@ class _Failures:
     def fail(
         self, closed: Sequence[int], leaving: Sequence[Leaving]
     ) -> dict[int, Stopped | KeptOut | OutOfReach] | None:
-        """Return which consumers find no place when these trees are closed, None if a bound came first."""
-        # Time is bounded for all together, placements for each: one hard domain takes none from others.
+        """Return the consumers without a place when these trees are closed; None if a bound was reached."""
+        # Time is bounded for all together, placements for each domain: one hard domain must not use up those
+        # of others.
         work = Work(remaining_s=self._work.remaining_s, reserve_s=self._work.reserve_s)
         if not self.mover.look_ahead(leaving, work):
             return None
         if any(self.mover.members.of(each.consumer_uuid) for each in leaving):
-            # The outcome for members depends on where the others of their groups are: it cannot be
-            # remembered.
+            # The outcome for members depends on the places of the others in their groups, so it cannot be
+            # reused.
             outcome = self._close_and_undo(closed, leaving, work)
         else:
             outcome = self._recall(leaving, work)
@@ -278,10 +281,10 @@ class _Failures:
         return None if outcome is None else outcome.stopped
 
     def _recall(self, leaving: Sequence[Leaving], work: Work) -> _Outcome | None:
-        """Return what becomes of consumers while nothing is closed: the same for all lists that are equal."""
-        # Where nothing is shared the parts alone decide, and are shorter.
+        """Return the outcome for consumers while nothing is closed, which is the same for equal lists."""
+        # Without sharing providers the parts alone decide, and are shorter.
         held = [each[1:] if self.mover.reach.shares else each.parts for each in leaving]
-        # Digests, since the lists themselves are as large as the ledger.
+        # Digests are stored, since the lists themselves are as large as the ledger.
         digest = blake2b(repr(held).encode(), digest_size=16).digest()
         if digest not in self._outcomes:
             outcome = self._close_and_undo([], leaving, work)
@@ -293,7 +296,7 @@ class _Failures:
     def _close_and_undo(
         self, closed: Sequence[int], leaving: Sequence[Leaving], work: Work
     ) -> _Outcome | None:
-        """Let the consumers of trees that close go elsewhere, and undo it; None if a bound came first."""
+        """Move the consumers of closing trees elsewhere, and undo it; None if a bound was reached."""
         outcome = _Outcome({}, set())
         self.mover.close(closed)
         try:

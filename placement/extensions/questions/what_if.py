@@ -48,21 +48,21 @@ WORK_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Place the consumers of a tree elsewhere, and nothing more in the tree."""
+    """The change that places the consumers of a tree elsewhere and closes the tree."""
 
     provider_uuid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove all allocations of a consumer."""
+    """The change that removes all allocations of a consumer."""
 
     consumer_uuid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Placements:
-    """Place a request so many times."""
+    """The change that places a request a number of times."""
 
     request: CandidateRequest
     times: int
@@ -70,7 +70,7 @@ class Placements:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Replace inventories, traits or aggregates of a provider; None leaves them as they are."""
+    """The change that replaces inventories, traits or aggregates of a provider; None keeps them."""
 
     provider_uuid: str
     inventories: Mapping[str, InventoryRecord] | None = None
@@ -85,7 +85,7 @@ Change = Drain | Remove | Placements | Replace
 class Fits:
     """How often a request fits.
 
-    ``exact`` and ``complete``: as in :class:`placement.placing.packing.Packing`.
+    ``exact`` and ``complete``: see :class:`placement.placing.packing.Packing`.
     """
 
     count: int
@@ -94,7 +94,7 @@ class Fits:
 
 
 class Situation(NamedTuple):
-    """The candidates of a request, how often it fits, and what would help if there are none."""
+    """The candidates of a request, how often it fits, and the remedies if there are none."""
 
     candidates: Count
     fits: Fits
@@ -133,13 +133,14 @@ def try_out(
     work_factor: int,
     work: Work,
 ) -> TrialOutcome:
-    """Say what the changes would do to a request; neither the database nor the picture changes.
+    """Return the effect of the changes on a request; neither the database nor the picture changes.
 
-    :param avoid: traits; what is drained moves to no tree whose root has one. Requests say so themselves.
-    :param work_factor: the most searches before and after; up to ten times as many placements are tried.
-    :param work: what they may cost together: a third for the changes, half of the rest for the count before.
-    :raises ProviderNotFound, NoAllocations, UnknownNameInQuery: a change names what is not there.
-    :raises UnknownTraits, InventoryClassMissing, InvalidCapacity, InventoryInUse: as the writes would.
+    :param avoid: traits; drained consumers do not move to a tree whose root has one. Requests have their own.
+    :param work_factor: the budget before and after, in searches; up to ten times as many placements are
+        tried.
+    :param work: the budget of everything: a third for the changes, half of the rest for the count before.
+    :raises ProviderNotFound, NoAllocations, UnknownNameInQuery: a change names a missing object.
+    :raises UnknownTraits, InventoryClassMissing, InvalidCapacity, InventoryInUse: the write would be refused.
     """
     cloud, known = _open_copy(picture, _names(changes, asked.request))
     trial = _Trial(cloud.snapshot(), known, avoid, work_factor * PLACEMENTS, work)
@@ -148,12 +149,12 @@ def try_out(
     with refuse_unknown_names():
         with work.part(3) as trial.work:
             trial.apply(changes)
-        # Side by side, so both get the same, and the second what the first has left over.
+        # Both counts get the same budget, and the second also gets what the first has left over.
         with work.part(2) as part:
             before = _situation(cloud, known, asked, share, part)
         after = _situation(trial.cloud, known, asked, share, work)
     if all(isinstance(change, Drain | Placements) for change in changes):
-        # These changes only take room: whatever fits after them fits before them too.
+        # These changes only take room, so whatever fits after them fits before them too.
         before = before.with_at_least(after)
     complete = trial.left > 0 and not trial.cut_short
     avoided = len(cloud.list_avoided(avoid))
@@ -173,7 +174,7 @@ def _names(changes: Sequence[Change], request: CandidateRequest) -> NameSets:
 
 
 def _open_copy(picture: Picture, names: NameSets) -> tuple[Cloud, NameSets]:
-    """Return a copy of the picture, and those of the names that exist, in the picture or not."""
+    """Return a copy of the picture, and the names that exist, even outside the picture."""
     with picture.look(names) as look:
         cloud, known = look.cloud, look.known
         traits = known.traits | {name for name in names.traits if cloud.has_trait(name)}
@@ -196,7 +197,7 @@ def _situation(
 
 
 class _TakenOut(NamedTuple):
-    """A consumer with what it had, by provider id, in trees that are drained, also as the mover takes it."""
+    """A consumer with its former resources in drained trees, by provider id and in the mover's form."""
 
     consumer: AffectedConsumer
     held: dict[int, dict[str, int]]
@@ -205,10 +206,10 @@ class _TakenOut(NamedTuple):
 
 @dataclass(slots=True)
 class _Trial:
-    """A copy of the cloud, and the consumers there; ``left``: placements that may still be tried.
+    """A copy of the cloud with its consumers; ``left``: the number of placements that can still be tried.
 
-    ``cut_short``: a search ended at a bound, without a candidate. ``age``: by root and consumer, the order of
-    their oldest allocations there.
+    ``cut_short``: a search ended at a bound, without a candidate. ``age``: the order of the oldest
+    allocations, by root and consumer.
     """
 
     cloud: Cloud
@@ -248,7 +249,7 @@ class _Trial:
         return self.cloud.has_trait(SHARING_TRAIT) or any(SHARING_TRAIT in each for each in new)
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Make the changes in their order; trees that are drained one after the other close at once."""
+        """Make the changes in their order; successive drained trees close at once."""
         for _, together in groupby(changes, lambda each: isinstance(each, Drain)):
             drained = []
             for change in together:
@@ -279,7 +280,7 @@ class _Trial:
         trees = {int(self.cloud.roots[tree[0]]): tree for tree in map(self._tree, uuids)}
         if not trees:
             return
-        # The order is that of survival: both must answer the same for the same trees.
+        # The order is that of survival, since both must give the same answer for the same trees.
         roots = sorted(trees, key=self.cloud.ids.__getitem__)
         id_of = self.cloud.ids.tolist()
         uuid_of = {id_of[index]: str(self.cloud.uuids[index]) for r in roots for index in trees[r]}
@@ -289,7 +290,7 @@ class _Trial:
         mover.close(roots)
         leaving = self._take_out(mover, roots)
         self.cloud.replace([], removed=uuid_of)
-        # Members of groups come first, so that it is others who are left out if no more may be tried.
+        # Members of groups come first, so that other consumers are left out if the bound is reached.
         leaving.sort(key=lambda each: not mover.is_grouped(each.leaving))
         tried = leaving[: max(self.left, 0)]
         self.left -= len(leaving)
@@ -307,9 +308,9 @@ class _Trial:
         self.members = mover.members
 
     def _take_out(self, mover: Mover, roots: Sequence[int]) -> list["_TakenOut"]:
-        """Return the consumers of some trees with what they had there, which they have no more.
+        """Remove the consumers of some trees, and return them with their former resources there.
 
-        Tree by tree, in each those with the oldest allocations first; those that came since are last.
+        The order is by tree, and in each the oldest allocations first; consumers that arrived since are last.
         """
         index_of, root_of = self.cloud.index_of, self.cloud.roots.tolist()
         turn_of = {root: turn for turn, root in enumerate(roots)}
@@ -318,7 +319,7 @@ class _Trial:
             parts: dict[int, dict[int, dict[str, int]]] = {}
             stays = []
             for id_, amounts in consumer.held.items():
-                # A tree that was removed since no longer counts.
+                # A tree that was deleted since no longer counts.
                 index = index_of.get(id_)
                 if index is not None and root_of[index] in turn_of:
                     parts.setdefault(root_of[index], {})[index] = amounts

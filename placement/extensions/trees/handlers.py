@@ -18,7 +18,7 @@ def list_trees(request: Request) -> Response:
     given = request.read_query(schema)
     refuse_repeated(given, schemas.TREES_OWN)
     for uuid in given.getall("uuid"):
-        # The schema would check only the last one of the whole query.
+        # The schema would check only the last value of the whole query.
         request.check_query(schema, {"uuid": uuid})
     query = TreesQuery(
         providers=replace(parse_filters(given, request.version), uuid=None),

@@ -1,4 +1,4 @@
-"""The part of the URL page that whole trees have: see :mod:`placement.routes`."""
+"""The routes of whole trees: see :mod:`placement.routes`."""
 
 from placement.extensions.trees import handlers
 from placement.web.dispatch import Actions, shows

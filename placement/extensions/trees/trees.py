@@ -32,7 +32,7 @@ NO_TYPE = "unknown"
 
 
 class UnknownMarker(errors.BadRequest):
-    """The provider in ``after`` does not exist."""
+    """The request names a provider in ``after`` that does not exist."""
 
     reason = "unknown_provider"
     about = "uuid"
@@ -42,9 +42,9 @@ class UnknownMarker(errors.BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class TreesQuery:
-    """Select the trees with a provider that ``providers`` finds and with one of ``uuids``.
+    """The trees with a provider that ``providers`` finds and with one of ``uuids``.
 
-    ``uuids``: None for any. ``after``: the last root of the previous page.
+    ``uuids``: None means any. ``after``: the last root of the previous page.
     """
 
     providers: ProviderQuery
@@ -55,7 +55,7 @@ class TreesQuery:
 
 
 class Page(NamedTuple):
-    """A page with its tag; ``trees`` is None if the client has it already."""
+    """A page with its tag; ``trees`` is None if the client already has the page."""
 
     tag: str
     trees: list[dict[str, Any]] | None = None
@@ -63,13 +63,13 @@ class Page(NamedTuple):
 
 
 def show(db: Database, uuid: str, *, allocations: bool, known: frozenset[str]) -> Page:
-    """Return the tree of which ``uuid`` is a provider.
+    """Return the tree with the provider ``uuid``.
 
     One statement if ``known`` has its tag; otherwise five more in one snapshot, and one for allocations,
-    three where consumers are held or in groups.
+    three if consumers are held or in groups.
 
-    :param known: tags that the client has; ``*`` means any.
-    :raises ProviderNotFound:
+    :param known: the tags that the client has; ``*`` means any.
+    :raises ProviderNotFound: the provider does not exist
     """
     if known:
         members = _require_members(db.read(lambda tx: tree_rows.members(tx, uuid)), uuid)
@@ -94,7 +94,7 @@ def _require_members(members: list[Member], uuid: str) -> list[Member]:
 def find(db: Database, picture: Picture, query: TreesQuery, *, known: frozenset[str]) -> Page:
     """Return a page of the trees that the query selects, in the order of the ids of their roots.
 
-    One statement if ``known`` has its tag and no provider changed. What is shown is read in one snapshot.
+    One statement if ``known`` has its tag and no provider changed. The page is read in one snapshot.
     """
     chosen = provider_search.search(
         picture, query.providers, lambda cloud, found: _choose(cloud, found, query)
@@ -140,7 +140,7 @@ def _choose(cloud: Cloud, found: Indexes, query: TreesQuery) -> _Chosen:
 
 
 def _make_tag(members: Iterable[Member], *shown: object) -> str:
-    """Return the tag of a tree, or of a page, that shows these members and what else is named."""
+    """Return the tag of a tree or page that shows these members and the further values."""
     text = repr((sorted(tuple(member) for member in members), *shown))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -168,7 +168,7 @@ def _make_documents(tx: Snapshot, members: Sequence[Member], allocations: bool) 
     rows = {row[0]: row for row in contents.providers}
     trees: dict[int, list[Member]] = {}
     for member in members:
-        # A provider whose root was deleted is a tree of its own, as in a search.
+        # A provider whose root was deleted is its own tree, as in a search.
         root_id = member.root_id if member.root_id in rows else member.id
         trees.setdefault(root_id, []).append(member)
     return [
@@ -187,7 +187,7 @@ def _walk_tree(
 ) -> Iterator[int]:
     """Yield the providers of a tree: parents before children, siblings by name.
 
-    No provider comes twice, whatever another service has written as a parent: the root has none here.
+    No provider is repeated, even if another service has written wrong parents: a root's parent is ignored.
     """
     children: dict[int, list[int]] = {}
     for row in sorted((rows[member.id] for member in members), key=lambda row: row[5]):
@@ -201,7 +201,7 @@ def _walk_tree(
 
 
 def _show_providers(contents: Contents) -> dict[int, Document]:
-    """Return the providers by id, without allocations."""
+    """Return the documents of the providers by id, without allocations."""
     uuids = {row[0]: row[1] for row in contents.providers}
     shown: dict[int, Document] = {
         provider_id: {
@@ -251,7 +251,7 @@ def _add_allocations(
 
 
 def _read_claimed(tx: Snapshot, rows: Sequence[HeldBy]) -> dict[str, Document]:
-    """Return the groups and the ends of the holds of those consumers that have them (specification 09)."""
+    """Return the groups and the ends of holds of the consumers that have them (specification 09)."""
     claimed: dict[str, Document] = {}
     if rows and hold_rows.are_claims_used(tx):
         uuids = {row.consumer_uuid for row in rows}

@@ -83,7 +83,7 @@ def open_aim(scene: Scene, goal: Goal, unread: frozenset[int], work: Work) -> Ai
 
 @dataclass(eq=False)
 class _Component:
-    """Trees whose places take room from one another: the least cost of a first request, and how many fit."""
+    """Trees with places that share room: the least cost of a first request, and how many requests fit."""
 
     floor: float
     most: int
@@ -91,12 +91,12 @@ class _Component:
 
 
 class FitAim:
-    """A request fits so many times."""
+    """The goal that a request fits a number of times."""
 
     def __init__(self, scene: Scene, goal: Fit, unread: frozenset[int], work: Work) -> None:
         self.scene, self.goal = scene, goal
         self.places, self.exact = scene.list_goal_places(goal.request, MOST_PLACES, work)
-        # Unknown occupants or places may cost no more than one step.
+        # Unknown occupants or places may cost only one step.
         is_missing = bool(unread) or not self.exact
         self._floor_of_unread = scene.cheapest_step if is_missing else inf
         self._may_count_all = not unread
@@ -108,25 +108,25 @@ class FitAim:
         return [bound_cost(self.scene, find_lacking(self._start, each)) for each in self.places]
 
     def test(self, state: State) -> GoalReached | None:
-        """Return where the request fits now, all times at once."""
+        """Return the places where the request fits now, all times at once."""
         packing = _Packing(state, self.places, self.goal.times)
         placed = packing.pack()
         self.exact &= not packing.cut_short
         return None if placed is None else GoalReached(placed=placed)
 
     def list_open(self, state: State) -> tuple[int, ...] | None:
-        """Return none: nothing is to be empty."""
+        """Return no domain, since this goal empties none."""
         return ()
 
     def bound(self) -> float:
-        """Return what the cheapest places cost: one of them, or as many as it takes where it can be told."""
+        """Return the cost of the cheapest places: of one, or of the needed number where that is known."""
         if self._may_count_all and self._lacks_in_all():
             return inf
         first = next((floor for floor, _, _ in self._in_order()), inf)
         return min(max(first, self._bound_all()), self._floor_of_unread)
 
     def _lacks_in_all(self) -> bool:
-        """Return whether all providers together have too little room: no move makes more, a removal may."""
+        """Return whether all providers together have too little room, which only removals can increase."""
         asked, gone = Counter[str](), Counter[str]()
         for (_, name), amount in sum_slots(self.places[0].allocations if self.places else {}).items():
             asked[name] += amount * self.goal.times
@@ -137,13 +137,13 @@ class FitAim:
                     for (_, name), amount in sum_slots(held).items():
                         gone[name] += amount
         free = free_columns(self.scene.cloud, asked)
-        # As floats: integers of a large cloud would overflow.
+        # The sums are floats, because integers would overflow in a large cloud.
         return any(free[name].clip(0).sum(dtype=float) + gone[name] < n for name, n in asked.items())
 
     def _bound_all(self) -> float:
-        """Return what it costs at the least in all trees together that the request fits so many times.
+        """Return a lower bound of the cost, over all trees, that the request fits the wanted number of times.
 
-        Trees count apart: no move serves two of them, and where a removal may, nothing is told.
+        Trees count separately, since no move serves two of them; if a removal might, there is no bound.
         """
         occupants = self.scene.occupants
         if self.goal.times == 1 or any(
@@ -168,17 +168,17 @@ class FitAim:
         return cost if not left else inf
 
     def _count_most(self, place: ChosenPlace) -> int:
-        """Return how often the request would fit at a place with room for one if all left it."""
+        """Return how often the request would fit at an emptied place that has room for one."""
         return min(
             (self._start.free(slot) + sum(n for n, _ in self.scene.list_amounts(slot))) // amount
             for slot, amount in sum_slots(place.allocations).items()
         )
 
     def _in_order(self) -> Iterator[tuple[float, int, Departures | None]]:
-        """Yield places by what they cost, as sets that leave; None for what was not certain to the end.
+        """Yield sets of departures in the order of the cost of their places; None where it is not certain.
 
-        What a place costs is found in three steps, each for those that come first: one step at the least; as
-        many as it takes of the largest shares; exactly.
+        The cost of a place is refined in three steps, each for the cheapest places first: one step at least;
+        the needed number of the largest shares; the exact cost.
         """
         queue = [
             (self.scene.cheapest_step, part, 0, number)
@@ -207,7 +207,7 @@ class FitAim:
                 heappush(queue, (leaving.cost, part, 2, number))
 
     def attempts(self) -> Attempts:
-        """Yield for each place the cheapest set that makes room; for several places one set."""
+        """Yield for each place the cheapest set that makes room; for several places yield one set."""
         if self.goal.times == 1:
             for _, _, leaving in self._in_order():
                 if leaving is not None:
@@ -218,7 +218,7 @@ class FitAim:
             yield leaving
 
     def _greedy(self) -> Departures | None:
-        """Return room for all, one after the other, each where it then costs least."""
+        """Return a set that makes room for all requests, one after the other, each at its cheapest place."""
         state = State(self.scene)
         moved: list[Share] = []
         removed: list[int] = []
@@ -239,9 +239,9 @@ class FitAim:
         return Departures(tuple(moved), tuple(sorted(gone)), cost, tuple(placed))
 
     def list_pieces(self, state: State) -> Iterator[Departures]:
-        """Yield what may leave so that the request fits once more, where that costs least in the state then.
+        """Yield sets of departures that make room for the request once more, cheapest now first.
 
-        A place that the caller does not use is not given again.
+        A place that the caller does not use is not yielded again.
         """
         queue = [(floor, number) for number, floor in enumerate(self.floors) if floor < inf]
         heapify(queue)
@@ -251,7 +251,7 @@ class FitAim:
             leaving, _ = choose_departures(state, find_lacking(state, place))
             if leaving is None:
                 continue
-            # The cost is the present one: earlier places may have taken its room.
+            # The cost is computed for the present state: earlier places may have taken its room.
             if queue and leaving.cost > queue[0][0]:
                 heappush(queue, (leaving.cost, number))
                 continue
@@ -262,7 +262,7 @@ class FitAim:
 
 
 class _Packing:
-    """Puts a request into places so many times, all at once."""
+    """A packer that puts a request into places a number of times, all at once."""
 
     def __init__(self, state: State, places: Sequence[ChosenPlace], times: int) -> None:
         self._times, self.tried, self.cut_short = times, 0, False
@@ -278,13 +278,13 @@ class _Packing:
                     break
 
     def pack(self) -> tuple[ChosenPlace, ...] | None:
-        """Return the places; each takes as many as fit, and other ways are tried if that is not enough."""
+        """Return the places; each takes as many as fit, and other distributions are tried if necessary."""
         placed = self._fill()
         if placed is not None:
             return placed
         slots = [slot for _, needed in self._places for slot in needed]
         if len(slots) == len(set(slots)):
-            # No place takes anything from another one.
+            # No place takes room from another place.
             return None
         if len(self._places) > MOST_OVERLAPPING:
             self.cut_short = True
@@ -337,11 +337,11 @@ class EmptyAim:
         self.costs = [fsum(map(scene.cost_to_empty, roots)) for roots in goal.domains]
 
     def shares_in(self, number: int) -> list[Share]:
-        """Return what occupants have in a domain."""
+        """Return the shares of occupants in a domain."""
         return [share for root in self.goal.domains[number] for share in self.scene.in_tree(root)]
 
     def list_open(self, state: State) -> tuple[int, ...] | None:
-        """Return the domains that everything may leave, and to which no step has gone."""
+        """Return the domains that everything may leave, and that no step has used as a destination."""
         arrived = {root for root, times in state.arrived.items() if times}
         found = tuple(
             number
@@ -352,24 +352,26 @@ class EmptyAim:
 
     @cached_property
     def fewest_steps(self) -> int:
-        """Return how many steps it takes at least: one for each occupant of the domains with the fewest."""
+        """Return the least number of steps: one for each occupant of the domains with the fewest."""
         found = [
             {number for root in roots for number in self.scene.list_occupants(root)}
             for roots in self.goal.domains
         ]
         if self.goal.count == len(found):
             return len(set().union(*found))
-        # An occupant of several domains may leave them in one step.
+        # One step can remove an occupant of several domains from all of them.
         return max(sorted(map(len, found))[: self.goal.count], default=0)
 
     def list_leaving(self) -> list[Share]:
-        """Return what must leave: all that is in the domains; if some are enough, in those that it cannot."""
+        """Return the shares that must leave: all in the domains, or if some suffice, the ones that cannot
+        leave.
+        """
         are_enough = self.goal.count < len(self.costs)
         numbers = [n for n, cost in enumerate(self.costs) if cost == inf or not are_enough]
         return [share for number in numbers for share in self.shares_in(number)]
 
     def test(self, state: State) -> GoalReached | None:
-        """Return which domains are empty and have taken nothing from any step, the first that are enough."""
+        """Return the first sufficient domains that are empty and that no step has used as a destination."""
         arrived = {root for root, times in state.arrived.items() if times}
         left = Counter(self.scene.share(number).root for number in state.at)
         emptied: list[int] = []
@@ -385,11 +387,11 @@ class EmptyAim:
         return GoalReached(emptied=tuple(emptied))
 
     def bound(self) -> float:
-        """Return what it costs to be rid of all in the cheapest domains, wherever it goes."""
+        """Return the cost of emptying the cheapest domains, for any destinations."""
         if len(self.costs) < self.goal.count or self.fewest_steps > self.scene.limits.most:
             return inf
         cheapest = sorted(self.costs)[: self.goal.count]
-        # A share in a tree of two domains leaves both at once.
+        # A share in a tree of two domains leaves both in one step.
         if sum(map(len, self.goal.domains)) > len(
             {r for roots in self.goal.domains for r in roots}
         ):
@@ -397,7 +399,7 @@ class EmptyAim:
         return sum(cheapest)
 
     def attempts(self) -> Attempts:
-        """Yield all that is in the cheapest domains, and exchange those that something cannot leave."""
+        """Yield all shares of the cheapest domains, and exchange domains that a share cannot leave."""
         order = sorted(
             (number for number, cost in enumerate(self.costs) if cost < inf),
             key=self.costs.__getitem__,
@@ -405,13 +407,13 @@ class EmptyAim:
         count = self.goal.count
         while len(order) >= count:
             stuck = yield self._leave(order[:count])
-            # The domain of what found no place is passed over, or the dearest one.
+            # The domain of a share without a place is skipped, otherwise the most expensive domain.
             passed_over = [n for n in order[:count] if stuck and stuck.root in self.goal.domains[n]]
             for number in passed_over or order[count - 1 : count]:
                 order.remove(number)
 
     def choose_removed(self) -> list[int] | None:
-        """Return all occupants of domains that removals alone empty, those with fewest; None of too few."""
+        """Return the occupants of the smallest domains that removals alone can empty; None for too few."""
         occupants = self.scene.occupants
         found = [
             {number for root in roots for number in self.scene.list_occupants(root)}
@@ -441,7 +443,7 @@ class EmptyAim:
 
 
 class KeepAim:
-    """The rules of some groups hold."""
+    """The goal that the rules of some groups hold."""
 
     def __init__(self, scene: Scene, goal: Keep) -> None:
         self.scene, self.goal, self.exact = scene, goal, True
@@ -449,26 +451,26 @@ class KeepAim:
         self._number_of = {occupant.uuid: number for number, occupant in enumerate(scene.occupants)}
 
     def _shares_of(self, uuid: str) -> list[Share]:
-        """Return what a member has; nothing of one that is not among the occupants."""
+        """Return the shares of a member; none if it is not among the occupants."""
         self.scene.work.go_on()
         number = self._number_of.get(uuid)
         return [] if number is None else self.scene.shares_of(number)
 
     def test(self, state: State) -> GoalReached | None:
-        """Return that the rules of all groups hold."""
+        """Return the reached goal if the rules of all groups hold."""
         return GoalReached() if all(map(state.keeps, self.goal.groups)) else None
 
     def list_open(self, state: State) -> tuple[int, ...] | None:
-        """Return none: nothing is to be empty."""
+        """Return no domain, since this goal empties none."""
         return ()
 
     def bound(self) -> float:
-        """Return what one group costs at the least: a step takes one member out of its wrong place."""
+        """Return the least cost of one group: each step moves one member out of a wrong place."""
         most = 0.0
         for name in self.goal.groups:
             domains = self._start.domains(name)
             excess = count_excess(self.scene.members.rules[name], domains.values())
-            # A member in several domains may be too many in each of them.
+            # A member in several domains can be surplus in each of them.
             widest = max((len(each) for each in domains.values()), default=1)
             costs = sorted(
                 min(map(self.scene.cheapest, mine))
@@ -480,7 +482,7 @@ class KeepAim:
         return most
 
     def attempts(self) -> Attempts:
-        """Yield the members that are too many where they are, those that cost least, if they may move."""
+        """Yield the cheapest movable members that are surplus in their domains."""
         moved: dict[int, Share] = {}
         for name in self.goal.groups:
             for uuid in self._choose_members(name):
@@ -492,7 +494,7 @@ class KeepAim:
         yield Departures(tuple(moved.values()), (), cost)
 
     def _choose_members(self, name: str) -> list[str]:
-        """Return the members that are too many where they are, those that cost least."""
+        """Return the cheapest members that are surplus in their domains."""
         rule, domains = self.scene.members.rules[name], self._start.domains(name)
 
         def cost(uuid: str) -> float:
@@ -502,7 +504,7 @@ class KeepAim:
 
         counts = Counter(domain for each in domains.values() for domain in each)
         if rule.rule == "together":
-            # The domain to meet in is the one that costs least to bring all to.
+            # The common domain is the one to which moving all members costs least.
             def cost_of(domain: str) -> float:
                 return sum(cost(uuid) for uuid, mine in domains.items() if domain not in mine)
 

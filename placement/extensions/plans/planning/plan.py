@@ -1,8 +1,8 @@
 """Plans of a cloud: the public interface of planning (specification 10). Pure.
 
-The cheapest set that must leave is looked for first, and places for it. Where its cost is the bound, that is
-the plan. Otherwise an integer programme chooses what leaves together with its places, and an order of its
-steps is looked for. On a small cloud every sequence of steps has the last word.
+The planner first searches the cheapest set of departures, and places for it. If its cost equals the bound,
+that is the plan. Otherwise an integer programme chooses the departures together with their places, and the
+planner searches an order of the steps. On a small cloud a search over all sequences of steps decides.
 """
 
 import logging
@@ -101,9 +101,9 @@ STATES_FIRST = 200
 
 
 def list_trees(cloud: Cloud, known: NameSets | None, goal: Goal, work: Work) -> Sequence[int]:
-    """Return the roots of the trees whose occupants matter to a goal, those first that should be read first.
+    """Return the roots of the trees whose occupants matter to a goal, in the order in which to read them.
 
-    :raises UnknownTraitName, UnknownClassName: as the search does.
+    :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
     """
     match goal:
         case Empty():
@@ -124,12 +124,12 @@ def make_plan(
     unread: Collection[int],
     work: Work,
 ) -> Plan | NoPlan:
-    """Return the cheapest plan that is found. The cloud stays as it is.
+    """Return the cheapest plan that is found. The cloud is not changed.
 
     :param occupants: all consumers of all trees but the unread ones.
     :param members: the groups of the occupants.
     :param unread: roots of trees whose occupants are not known: they stay.
-    :raises UnknownTraitName, UnknownClassName: as the search does.
+    :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
     """
     emptied = frozenset[int]()
     if isinstance(goal, Empty) and goal.count == len(goal.domains):
@@ -140,7 +140,7 @@ def make_plan(
 
 
 def _list_fitting(cloud: Cloud, known: NameSets | None, goal: Fit, work: Work) -> list[int]:
-    """Return the trees in which a request would fit if nothing were used, those that lack least first."""
+    """Return the trees in which a request would fit if nothing were used, the least lacking first."""
     names = goal.request.names.classes
     free = free_columns(cloud, names)
     unused = cloud.snapshot()
@@ -171,7 +171,7 @@ def _list_fitting(cloud: Cloud, known: NameSets | None, goal: Fit, work: Work) -
 
 
 class _Planner:
-    """The best plan so far, and what no plan is cheaper than."""
+    """The best plan so far, and a lower bound of the cost."""
 
     def __init__(self, scene: Scene, aim: Aim, unread: frozenset[int], work: Work) -> None:
         self._scene, self._aim, self._unread, self._work = scene, aim, unread, work
@@ -180,12 +180,12 @@ class _Planner:
         self._stuck: list[Unplaceable] = []
 
     def plan(self) -> Plan | NoPlan:
-        """Look for plans until one is the cheapest for certain, or all ways were tried."""
+        """Search for plans until one is certainly the cheapest, or all methods were tried."""
         start = State(self._scene)
         if self._take(start):
             return self._answer()
         with suppress(WorkEnded):
-            # The goal does not hold, so there is a step.
+            # The goal does not hold yet, so a plan has at least one step.
             self._bound = max(self._aim.bound(), 0.0 if self._unread else self._scene.cheapest_step)
         for look in (
             *(self._try_sets, self._try_pieces, self._try_removals),
@@ -193,7 +193,7 @@ class _Planner:
         ):
             if self._is_done():
                 break
-            # A way that took its part of the time leaves the rest to the next one.
+            # A method that has used its part of the time leaves the rest to the next one.
             with suppress(WorkEnded):
                 look()
         return self._answer()
@@ -203,13 +203,14 @@ class _Planner:
         return inf if self._best is None else self._best[0].cost
 
     def _is_done(self) -> bool:
-        """Return whether nothing cheaper can be found, or the time is over."""
+        """Return whether nothing cheaper can be found, or the time has ended."""
         return reaches(self._bound, self._cost) or not self._work.look()
 
     def _take(self, state: State) -> bool:
-        """Take a state as the best one if the goal holds there and it is cheaper.
+        """Record a state as the best one if the goal holds in it and it is cheaper.
 
-        All its steps pass the gate once more, from the state that was read. If one fails, the search goes on.
+        All its steps pass the gate once more, from the state that was read. If one fails, the search
+        continues.
         """
         if state.cost >= self._cost or len(state.steps) > self._scene.limits.most:
             return False
@@ -221,7 +222,7 @@ class _Planner:
                 "A plan was found that breaks a rule, and is not used: %s. Please report this",
                 refused,
             )
-            # The search's statements about other plans are in doubt as well.
+            # The search's statements about other plans are doubtful as well.
             self._aim.exact = False
             return False
         reached = self._aim.test(replayed)
@@ -235,11 +236,11 @@ class _Planner:
     # -- ways to look --
 
     def _try_sets(self) -> None:
-        """Let the cheapest sets leave for wherever they find room, all at once."""
+        """Move the cheapest sets to any places with room, all at once."""
         attempts = self._aim.attempts()
         leaving = next(attempts, None)
         for _ in range(MOST_ATTEMPTS):
-            # The sets come in the order of their costs.
+            # The sets are in the order of their costs.
             if leaving is None or leaving.cost >= self._cost or self._work.timed_out:
                 return
             state = State(self._scene)
@@ -255,7 +256,7 @@ class _Planner:
                 return
 
     def _try_pieces(self) -> None:
-        """Make room once, and once more, until a request fits so often: moves may make room for the next."""
+        """Make room repeatedly until a request fits often enough; each move may make room for the next."""
         aim = self._aim
         if not isinstance(aim, FitAim) or aim.goal.times == 1 or self._best is not None:
             return
@@ -272,7 +273,7 @@ class _Planner:
         self._take(state)
 
     def _try_removals(self) -> None:
-        """Let removals alone empty domains: without a solver nothing else does where moves cost less."""
+        """Empty domains by removals alone; without a solver no other method finds this if moves cost less."""
         if self._best is not None or not isinstance(self._aim, EmptyAim):
             return
         state = State(self._scene)
@@ -282,7 +283,7 @@ class _Planner:
         self._take(state)
 
     def _try_programme(self) -> None:
-        """Let a programme choose what leaves and where it goes, until an order of its steps works."""
+        """Let an integer programme choose departures and places, until an order of its steps works."""
         if not solver.load_solver():
             return
         aim = self._aim
@@ -304,7 +305,7 @@ class _Planner:
         )
 
     def _count(self, aim: FitAim | EmptyAim) -> None:
-        """Count what leaves a large cloud; room matters to the kinds that found none, and there are more."""
+        """Solve the counted programme of a large cloud, placing more and more kinds that found no room."""
         scarce = self._list_scarce(s.share for s in self._stuck if s.share is not None)
         for few in (True, False):
             placed = dict(scarce)
@@ -314,9 +315,9 @@ class _Planner:
     def _solve_counted(
         self, aim: FitAim | EmptyAim, placed: dict[HeldInTree, Share], few: bool
     ) -> bool:
-        """Solve it once; return whether more kinds need room, which are then among the placed.
+        """Solve the counted programme once; return whether more kinds need room, and place these.
 
-        :param few: with few places of each kind, which proves nothing.
+        :param few: consider few places of each kind, which proves nothing.
         """
         scene = self._scene
         with pause_collection():
@@ -329,7 +330,7 @@ class _Planner:
                 for kind, (places, _) in found.items()
             }
             counted = Counted(scene, aim, places_of, self._cost, FEW if few else None)
-        # The solution must still be carried out; no other way is tried on a large cloud.
+        # The solution must still be carried out; a large cloud has no other method.
         with self._work.part(4 if few else 4 / 3) as part:
             end = counted.solve(part)
         has_all = aim.exact and not few and all(complete for _, complete in found.values())
@@ -353,12 +354,12 @@ class _Planner:
     def _choose_few(
         self, places: Sequence[ChosenPlace], placed: Collection[HeldInTree]
     ) -> list[ChosenPlace]:
-        """Return the places with room, then those where one share makes room that may find some elsewhere."""
+        """Return the places with room, then places where the departure of one movable share makes room."""
         scene, start = self._scene, State(self._scene)
 
         def may_make_room(number: int, root: int, lacking: Mapping[Slot, int]) -> bool:
             held = scene.occupants[number].held[root]
-            # Of most occupants the amounts are enough to know: a share takes ten times as long to make.
+            # The amounts of most occupants suffice: making a share takes ten times as long.
             return all(
                 held.get(index, {}).get(name, 0) >= missing
                 for (index, name), missing in lacking.items()
@@ -380,7 +381,7 @@ class _Planner:
         return nsmallest(FEW, places, rank)
 
     def _list_scarce(self, shares: Iterable[Share]) -> dict[HeldInTree, Share]:
-        """Return by kind the shares of which few could go elsewhere now."""
+        """Return by kind the shares with few possible destinations now."""
         kinds = {share.kind: share for share in shares}
         return {
             kind: share
@@ -392,7 +393,7 @@ class _Planner:
         for number in range(MOST_SOLUTIONS):
             with self._work.part(2) as part:
                 solution = chosen.solve(part)
-            # Later ends are those that were not left out.
+            # Later ends are only those that were not excluded.
             if number == 0 and chosen.complete and not self._unread:
                 self._bound = max(self._bound, solution.bound)
             if solution.leaving is None or reaches(solution.leaving.cost, self._cost):
@@ -403,7 +404,7 @@ class _Planner:
             chosen.forbid(solution.leaving)
 
     def _order(self, solution: Solution) -> None:
-        """Look for an order of the steps of an end; a ring is broken by a third place."""
+        """Search for an order of the steps of an end; a third place breaks a cycle."""
         assert solution.leaving is not None
         state = State(self._scene)
         for number in solution.leaving.removed:
@@ -420,7 +421,7 @@ class _Planner:
                 self._take(walked.state)
 
     def _try_short_walk(self) -> None:
-        """Walk a little where places are few too: mostly that is enough, and sooner done than a programme."""
+        """Walk a little if places are few: that usually suffices, and is faster than a programme."""
         if len(self._scene.cloud) <= WHOLE:
             with self._work.part(4) as part:
                 self._walk(STATES_FIRST, part)
@@ -449,7 +450,7 @@ class _Planner:
             return NoPlan(
                 exact,
                 timed_out=timed_out and not exact,
-                # No reason is given for staying where it is unknown whether the consumer must stay.
+                # No reason is given for a consumer that stays if it is not known whether it must stay.
                 staying=() if timed_out else self._list_staying(),
                 groups=tuple(sorted({name for stuck in self._stuck for name in stuck.groups})),
                 fewest_steps=fewest if is_too_long else 0,
@@ -476,7 +477,7 @@ class _Planner:
         return tuple(dict.fromkeys(share.occupant for share in found))
 
     def _fits_nowhere(self, share: Share) -> bool:
-        """Return whether no other tree could take a share that must move, if all left that may."""
+        """Return whether no other tree could take a share that must move, even if everything movable left."""
         if self._scene.occupants[share.occupant].may_remove:
             return False
         places, complete = self._scene.list_places(share, MOST_OF_WHOLE, self._work)

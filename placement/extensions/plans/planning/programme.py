@@ -1,7 +1,8 @@
-"""The choice of what leaves, and where it goes, as an integer programme (specification 10 section 3). Pure.
+"""The choice of departures and their places as an integer programme (specification 10 section 3). Pure.
 
-It knows the end of a plan and not its order: shares leave, places are taken, the goal holds, everything fits.
-So no plan is cheaper than its optimum, as long as nothing was left out. SciPy solves it.
+The programme describes the end of a plan and not its order: shares leave, places are taken, the goal holds,
+everything fits. So no plan is cheaper than its optimum, as long as nothing was left out. SciPy solves the
+programme.
 """
 
 from collections import Counter, defaultdict
@@ -28,7 +29,7 @@ MOST_PAIRS = 1_000
 class Solution(NamedTuple):
     """The departures and their places; None if no solution was found.
 
-    ``bound``: no end is cheaper, infinite if there is none. ``stays_in_tree``: some share must take another
+    ``bound``: no end is cheaper; infinite if there is none. ``stays_in_tree``: a share must take another
     place in its own tree, which needs two steps.
     """
 
@@ -40,20 +41,20 @@ class Solution(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Travel:
-    """A variable: so many shares of a list go to a place."""
+    """A variable: the number of shares of a list that go to a place."""
 
     column: int
     place: ChosenPlace
 
 
 class Programme:
-    """The end of a plan as an integer programme, over some shares and for each the places that it may take.
+    """The end of a plan as an integer programme, over some shares and the possible places of each.
 
-    ``list_places`` returns these, and whether none is missing. Shares that ask for the same, and are in no
-    group and no other tree, are one list with counts.
+    ``list_places`` returns these places, and whether the list is complete. Shares with equal requests,
+    without a group and in one tree are one list with counts.
 
-    :raises ProgrammeTooLarge:
-    :raises WorkEnded: the time ended before it was made.
+    :raises ProgrammeTooLarge: the programme would be too large
+    :raises WorkEnded: the time ended before the programme was made.
     """
 
     def __init__(
@@ -111,7 +112,8 @@ class Programme:
                 load[column] = load.get(column, 0.0) - amount
 
     def _add_blocker(self, share: Share) -> None:
-        """Let a share move only if the part of its consumer does whose units are wrong where it is."""
+        """Require that a share moves only together with the part of its consumer whose units are wrong now.
+        """
         blocker = self._scene.find_blocker(share)
         if blocker is not None and share.number in self._moves:
             row = {self._moves[share.number]: 1.0}
@@ -151,14 +153,14 @@ class Programme:
         if len(alike) > 1:
             sources = Counter(share.root for share in alike)
             for root in sources.keys() & by_tree.keys():
-                # An arrival in a tree comes from elsewhere.
+                # An arrival in a tree must come from another tree.
                 others = {self._moves[s.number]: -1.0 for s in alike if s.root != root}
                 self._rows.row(by_tree[root] | others, -inf, 0.0)
         for share in alike:
             self._add_returns(share, places)
 
     def _add_reach(self) -> None:
-        """Let a part end in reach of the other parts of its consumer, as far as that is certain."""
+        """Require that a part ends in reach of the other parts of its consumer, as far as that is certain."""
         for alike, travels in self._travels:
             share = alike[0]
             others = [each for each in self._scene.shares_of(share.occupant) if each is not share]
@@ -169,14 +171,15 @@ class Programme:
                 among = self._mark_allowed(share, self._scene.find_kept(share))
                 for travel in travels:
                     if not _is_in(among, travel.place):
-                        # Out of reach of what its consumer has, unless that moves too.
+                        # The place is out of reach of the consumer's other part, unless that moves too.
                         self._rows.row({travel.column: 1.0, **ends}, -inf, 0.0)
 
     def _is_pair(self, one: Share, other: Share) -> bool:
-        """Return whether it is certain of both parts of a consumer, at each step, if they are hosts or pools.
+        """Return whether it is certain at each step which part of a consumer is the host and which a pool.
 
-        A host stays one if none of its places is on sharing providers alone. While it is one, a pool moves to
-        sharing providers, or joins it, and then neither moves any more. Of two pools either may be the host.
+        A host stays a host if none of its places is on sharing providers alone. Meanwhile a pool moves to
+        sharing providers, or joins the host, and then neither moves any more. Of two pools either can be the
+        host.
         """
         is_pool = self._scene.reach.is_pool
         ends = {share: self._list_ends(share) for share in (one, other)}
@@ -189,11 +192,10 @@ class Programme:
         )
 
     def _add_pair(self, share: Share, travels: Sequence[_Travel], other: Share) -> None:
-        """Let a part go to a place only if the other part of its consumer ends where that is in reach.
+        """Require that a part goes to a place only if the other part of its consumer ends in reach of it.
 
-        The last step of the two takes one to its end, and the other one is at its own. The rule of reach
-        holds for this step, however often both have moved before: so one of the two may go where it ends
-        while the other one is where that ends.
+        In the last step one part arrives at its end while the other is already at its end. The rule of reach
+        holds for this step, however often both have moved before, so the two ends must be in reach.
         """
         cloud, stays = self._scene.cloud, -1
         ends = [_Travel(stays, other.place), *self._list_ends(other)]
@@ -217,11 +219,11 @@ class Programme:
         return self._scene.reach.mark_allowed(share.place.allocations, kept)
 
     def _list_ends(self, share: Share) -> list[_Travel]:
-        """Return where a part may end but where it is; of one that stands for others nothing is known."""
+        """Return the possible ends of a part other than its present place; not known for merged shares."""
         return [*self._alone.get(share.number, ()), *self._returns.get(share.number, ())]
 
     def _add_returns(self, share: Share, places: Sequence[ChosenPlace]) -> None:
-        """Let a share take another place in its own tree: by a step out of it and a step back."""
+        """Allow a share to take another place in its own tree, by a step out of the tree and a step back."""
         mine = [
             place
             for place in places
@@ -290,9 +292,9 @@ class Programme:
     # -- groups --
 
     def _add_groups(self) -> None:
-        """Hold the rules of groups at the end, where all members have what they hold in one tree.
+        """Require the rules of groups at the end, if all members are in one tree each.
 
-        Others are left to the order: without them the programme is a bound all the same.
+        Other groups are checked with the order: without them the programme is still a bound.
         """
         scene, aim = self._scene, self._aim
         asked = set(aim.goal.groups) if isinstance(aim, KeepAim) else set()
@@ -316,7 +318,7 @@ class Programme:
     def _count_changes(
         self, rule: GroupRule, domains: Mapping[str, Domains], mine: Mapping[str, Share]
     ) -> dict[str, dict[int, float]]:
-        """Return by domain how each variable changes the number of its members."""
+        """Return for each domain how each variable changes the number of its members."""
         changes: defaultdict[str, dict[int, float]] = defaultdict(dict)
 
         def count(domain: str, column: int, change: float) -> None:
@@ -340,7 +342,7 @@ class Programme:
         members: int,
         shares: Iterable[Share],
     ) -> None:
-        """Let one domain have all members that are left: each domain has a variable that says so."""
+        """Require that one domain has all remaining members, by a variable for each domain."""
         removals = {self._removals.get(share.occupant, -1) for share in shares} - {-1}
         chosen: dict[int, float] = {}
         for domain in sorted({*changes, *counts}):
@@ -372,7 +374,7 @@ class Programme:
             if free >= 0:
                 self._rows.row(load, -inf, float(free))
             else:
-                # The tree uses more than it has: nothing may arrive, unless enough leaves.
+                # The tree is overfull: nothing may arrive, unless enough leaves.
                 used = self._rows.column(0.0, 1.0)
                 self._rows.row(load | {used: float(-free)}, -inf, 0.0)
                 for column in arriving:
@@ -382,7 +384,7 @@ class Programme:
                 self._rows.row(taken[slot], -inf, float(max(free, 0)))
 
     def _sum_taken(self) -> dict[Slot, dict[int, float]]:
-        """Return by slot how much each variable takes of it while nothing has left yet."""
+        """Return for each slot the amount that each variable takes while nothing has left yet."""
         taken: defaultdict[Slot, dict[int, float]] = defaultdict(dict)
         for _, travels in self._travels:
             for travel in travels:
@@ -394,7 +396,7 @@ class Programme:
     # -- solving --
 
     def forbid(self, leaving: Departures) -> None:
-        """Leave out the one end in which exactly this leaves."""
+        """Exclude the one end with exactly these departures."""
         chosen = {self._moves[share.number] for share in leaving.moved}
         chosen |= {self._removals[number] for number in leaving.removed}
         row = {
@@ -404,7 +406,7 @@ class Programme:
         self._rows.row(row, -inf, float(len(chosen) - 1))
 
     def solve(self, work: Work) -> Solution:
-        """Return the cheapest end; its bound is what is proven when the time has ended."""
+        """Return the cheapest end; its bound is the best proven one when the time ends."""
         solved = self._rows.solve(work)
         if solved.values is None:
             return Solution(None, (), solved.bound)
@@ -438,7 +440,7 @@ def _is_in(among: Mask | None, place: ChosenPlace) -> bool:
 def assign(
     shares: Sequence[Share], places: Sequence[ChosenPlace]
 ) -> list[tuple[Share, ChosenPlace]]:
-    """Give each share one of as many places, in another tree; the programme sees to it that this can be."""
+    """Assign to each share a place in another tree; the programme ensures that this is possible."""
     taker: dict[int, int] = {}
 
     def find(number: int, tried: set[int]) -> bool:

@@ -1,4 +1,4 @@
-"""A cloud with its occupants, as it was read (specification 10 section 3). Pure."""
+"""The scene of a plan: a cloud with its occupants, as read (specification 10 section 3). Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,10 @@ def sum_slots(allocations: AmountsByIndex) -> dict[Slot, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:
-    """The holdings of an occupant in one tree. ``cost``: of a move. ``kind``: equal for equal requests."""
+    """The holdings of an occupant in one tree.
+
+    ``cost``: the cost of a move. ``kind``: a value that is equal for equal requests.
+    """
 
     number: int
     occupant: int
@@ -47,12 +50,11 @@ class Share:
 
 
 class Scene:
-    """The facts that stay: who has what where, what each step costs, and which rules there are.
+    """The unchanging facts of a plan: the holdings of occupants, the cost of each step, and the rules.
 
-    Shares are made where they are asked for: of 60,000 occupants a plan looks at some hundred. ``closed``:
-    roots of trees to which nothing moves, since they are avoided or emptied.
-
-    ``work``: the time of the whole plan. Every loop over shares, places or trees looks at it.
+    Shares are made on demand: of 60,000 occupants a plan uses a few hundred. ``closed``: the roots of trees
+    that are not destinations, since they are avoided or emptied. ``work``: the time budget of the whole plan,
+    which every loop over shares, places or trees checks.
     """
 
     def __init__(
@@ -87,11 +89,11 @@ class Scene:
     # -- shares --
 
     def share(self, number: int) -> Share:
-        """Return a share that was made."""
+        """Return the share with this number, which was made before."""
         return self._made[number]
 
     def shares_of(self, occupant: int) -> list[Share]:
-        """Return what an occupant has, a share for each tree."""
+        """Return the shares of an occupant, one for each tree."""
         found = self._shares_of.get(occupant)
         if found is None:
             held = self.occupants[occupant].held
@@ -100,20 +102,20 @@ class Scene:
         return found
 
     def in_tree(self, root: int) -> list[Share]:
-        """Return what occupants have in a tree."""
+        """Return the shares of occupants in a tree."""
         numbers = self._occupants_in.get(root, ())
         return [s for number in numbers for s in self.shares_of(number) if s.root == root]
 
     def list_occupants(self, root: int) -> Sequence[int]:
-        """Return the numbers of the occupants that have something in a tree."""
+        """Return the numbers of the occupants that have resources in a tree."""
         return self._occupants_in.get(root, ())
 
     def count_shares(self, root: int) -> int:
-        """Return how many occupants have something in a tree."""
+        """Return how many occupants have resources in a tree."""
         return len(self._occupants_in.get(root, ()))
 
     def on_provider(self, index: int) -> list[Share]:
-        """Return what occupants have on a provider, with what they have beside it in its tree."""
+        """Return the shares of occupants with resources on a provider, including the rest of its tree."""
         root = int(self.cloud.roots[index])
         if root not in self._on_provider:
             by_index: defaultdict[int, list[Share]] = defaultdict(list)
@@ -124,7 +126,7 @@ class Scene:
         return self._on_provider[root].get(index, [])
 
     def list_amounts(self, slot: Slot) -> list[tuple[int, float]]:
-        """Return what each occupant that may leave has of a class on a provider, and the cost of that."""
+        """Return the amount of a class on a provider of each occupant that may leave, and its cost."""
         self.work.go_on()
         index, name = slot
         root = int(self.cloud.roots[index])
@@ -155,36 +157,37 @@ class Scene:
     # -- who may leave --
 
     def may_move(self, share: Share) -> bool:
-        """Return whether a share may go to another tree, now or after another part of its consumer."""
+        """Return whether a share may move to another tree, now or after another part of its consumer."""
         return self._can_move(share.occupant)
 
     def may_leave(self, share: Share) -> bool:
-        """Return whether a share may go, or be given back."""
+        """Return whether a share may move or be removed."""
         return self.occupants[share.occupant].may_remove or self.may_move(share)
 
     def _can_move(self, number: int) -> bool:
-        """Return whether an occupant may move, and the writes of its steps can be granted."""
+        """Return whether an occupant may move and the writes of its steps can be granted."""
         occupant = self.occupants[number]
         if not occupant.may_move:
             return False
-        # A write has all that the consumer has then: with two parts of wrong units neither can go first.
+        # Each write includes everything that the consumer has, so with two parts of wrong units neither can
+        # move first.
         return len(self._find_misfits(number)) < 2
 
     def find_blocker(self, share: Share) -> Share | None:
-        """Return the part of its consumer that must move before a share, since its units are wrong now."""
+        """Return the part of a share's consumer that must move first, since its units are wrong now."""
         for root in self._find_misfits(share.occupant):
             if root != share.root:
                 return next(s for s in self.shares_of(share.occupant) if s.root == root)
         return None
 
     def _find_misfits(self, number: int) -> tuple[int, ...]:
-        """Return the roots of trees in which what an occupant has is not admitted any more.
+        """Return the roots of trees in which an occupant's amounts are no longer admitted.
 
-        What is in trees that were not read counts twice, since it moves nowhere.
+        Amounts in unread trees count twice, since they cannot move.
         """
         occupant = self.occupants[number]
         if not self.is_spread(number):
-            # Nothing stays when it moves.
+            # Nothing of it stays when it moves.
             return ()
         if number not in self._misfits:
             parts = [*occupant.held.items(), *[(-1, occupant.elsewhere)] * 2]
@@ -196,12 +199,12 @@ class Scene:
         return self._misfits[number]
 
     def is_spread(self, number: int) -> bool:
-        """Return whether an occupant has something in more than one tree."""
+        """Return whether an occupant has resources in more than one tree."""
         occupant = self.occupants[number]
         return len(occupant.held) > 1 or bool(occupant.elsewhere)
 
     def admits(self, slot: Slot, amount: int) -> bool:
-        """Return whether a provider has inventory of a class that one allocation may have so much of."""
+        """Return whether a provider has inventory of a class that admits this amount in one allocation."""
         key = slot, amount
         if key not in self._admitted:
             index, name = slot
@@ -211,20 +214,21 @@ class Scene:
         return self._admitted[key]
 
     def sum_elsewhere(self, occupant: int) -> dict[Slot, int]:
-        """Return what an occupant has in trees that were not read."""
+        """Return the amounts of an occupant in unread trees."""
         return sum_slots(self.occupants[occupant].elsewhere)
 
     def cheapest(self, share: Share) -> float:
-        """Return the least that it costs to be rid of a share; its consumer's shares divide a removal."""
+        """Return the least cost of the departure of a share; its consumer's shares divide a removal's cost.
+        """
         return self._cheapest(share.occupant, share.root)
 
     def cost_to_empty(self, root: int) -> float:
-        """Return the least that it costs to be rid of all in a tree; infinite if something stays."""
+        """Return the least cost of emptying a tree; infinite if an occupant must stay."""
         self.work.go_on()
         return fsum(self._cheapest(number, root) for number in self._occupants_in.get(root, ()))
 
     def _cheapest(self, number: int, root: int) -> float:
-        """Return the least that it costs to be rid of an occupant in a tree; infinite if it stays."""
+        """Return the least cost of an occupant's departure from a tree; infinite if it must stay."""
         occupant = self.occupants[number]
         remove = self.costs.remove / len(occupant.held) if occupant.may_remove else inf
         return (
@@ -251,16 +255,16 @@ class Scene:
         return min(steps, default=inf)
 
     def find_likeness(self, share: Share) -> object:
-        """Return what is equal for shares that may stand for each other, wherever they are."""
+        """Return a key that is equal for shares that are interchangeable in any place."""
         occupant = self.occupants[share.occupant]
         if self.is_spread(share.occupant) or self.members.of(occupant.uuid):
             return share.number
         return share.kind, occupant.may_move, occupant.may_remove
 
     def mark_reach(self, share: Share, gone: Collection[int] = ()) -> Mask | None:
-        """Mark the providers in reach of what else a consumer has, but its own hosts; None: all are.
+        """Mark the providers in reach of a consumer's other resources, except its own hosts; None marks all.
 
-        Equal answers are one object: a pool may serve thousands of hosts.
+        Equal answers are one object, since a pool can serve thousands of hosts.
 
         :param gone: numbers of its other shares that leave too.
         """
@@ -270,7 +274,7 @@ class Scene:
         return self.reach.mark_apart(self.find_kept(share, gone), is_pool=is_pool)
 
     def find_kept(self, share: Share, gone: Collection[int] = ()) -> KeptParts:
-        """Return what a consumer has beside a share, and beside its shares of these numbers."""
+        """Return the resources of a consumer outside a share, and outside its shares with these numbers."""
         others = [each for each in self.shares_of(share.occupant) if each is not share]
         kept = [index for s in others if s.number not in gone for index in s.place.allocations]
         return KeptParts.of(self.cloud, [*kept, *self.occupants[share.occupant].elsewhere])
@@ -278,7 +282,7 @@ class Scene:
     # -- room --
 
     def free(self, slot: Slot) -> int:
-        """Return what is free of a class on a provider, less than nothing if more is used than there is."""
+        """Return the free amount of a class on a provider; negative if the provider is overfull."""
         index, name = slot
         if index not in self._free:
             self._free[index] = {
@@ -288,7 +292,7 @@ class Scene:
 
     @cached_property
     def bare(self) -> Cloud:
-        """The cloud without everything that may leave: what fits nowhere here fits nowhere."""
+        """The cloud without everything that may leave: a request that does not fit here never fits."""
         freed: dict[int, dict[str, int]] = {}
         for occupant in self.occupants:
             self.work.go_on()
@@ -306,7 +310,7 @@ class Scene:
     # -- places --
 
     def list_places(self, share: Share, most: int, work: Work) -> tuple[list[ChosenPlace], bool]:
-        """Return where a share might be, in any tree, and whether none is missing."""
+        """Return the possible places of a share, in any tree, and whether the list is complete."""
         looked_for, found = self._places.get(share.kind, (0, ([], False)))
         if not found[1] and looked_for < most:
             found = self._search_places(self.bare, share, None, most, work)
@@ -314,7 +318,7 @@ class Scene:
         return found
 
     def list_open_places(self, share: Share, most: int, work: Work) -> list[ChosenPlace]:
-        """Return some places that have room for a share now, and are in reach of what its consumer has."""
+        """Return some places with room for a share now, in reach of its consumer's other resources."""
         places = self._search_places(self.cloud, share, self.mark_reach(share), most, work)[0]
         if self.reach.is_pool(share.place.allocations) and (hosts := self.find_kept(share).hosts):
             # The part of a pool may join its consumer's host.
@@ -343,9 +347,9 @@ class Scene:
     def list_goal_places(
         self, request: CandidateRequest, most: int, work: Work
     ) -> tuple[list[ChosenPlace], bool]:
-        """Return where a request might fit if all left that may, and whether no such place is missing.
+        """Return the places where a request could fit after all departures, and whether the list is complete.
 
-        :raises UnknownTraitName, UnknownClassName: as the search does.
+        :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
         """
         asked = replace(request, limit=most, maximum=-1, seed=None)
         found = search(self.bare, asked, self.known, work)
@@ -359,7 +363,7 @@ class Scene:
 
     @cached_property
     def aggregates(self) -> dict[str, Domains]:
-        """Return the aggregates of rules that a tree is in, by uuid of the root."""
+        """Return the aggregates of each tree that are in rules, by uuid of the root."""
         named = {uuid for rule in self.members.rules.values() for uuid in rule.of}
         found: dict[str, set[str]] = {}
         for uuid in named:
@@ -370,9 +374,9 @@ class Scene:
     def trees_of(
         self, places: Iterable[ChosenPlace], elsewhere: Iterable[int] = ()
     ) -> frozenset[str]:
-        """Return the uuids of the roots that count for the groups of a consumer that is at these places.
+        """Return the uuids of the roots that count for the groups of a consumer at these places.
 
-        :param elsewhere: providers in trees that were not read.
+        :param elsewhere: its providers in unread trees.
         """
         own, all_ = set(), set()
         for index in (*(each for place in places for each in place.allocations), *elsewhere):
@@ -384,7 +388,7 @@ class Scene:
 
 
 def count_excess(rule: GroupRule, domains: Iterable[Domains]) -> int:
-    """Return by how many members a rule is broken, 0 if it holds (specification 10 section 3)."""
+    """Return the number of members that break a rule, 0 if it holds (specification 10 section 3)."""
     members = list(domains)
     counts = Counter(domain for each in members for domain in each)
     if rule.rule == "apart":

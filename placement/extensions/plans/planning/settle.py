@@ -30,7 +30,7 @@ MOST_ORDERED = 100
 
 
 class Unplaceable(NamedTuple):
-    """A share found no place, or no order. ``groups``: whose rules kept it out."""
+    """A share found no place, or no order. ``groups``: the groups whose rules excluded places."""
 
     share: Share | None = None
     groups: tuple[str, ...] = ()
@@ -42,15 +42,15 @@ def settle(
     work: Work,
     given: Sequence[tuple[Share, ChosenPlace]] = (),
 ) -> Unplaceable | None:
-    """Let what leaves go elsewhere; return what was in the way, and then the state is as it was.
+    """Move the departures elsewhere; return the obstacle on failure, with the state unchanged.
 
-    All destinations have room at once, and still have it with the request of the goal, whose places are kept.
+    All destinations have room at once, together with the request of the goal, whose places are reserved.
 
-    :param given: where some of what leaves goes, which may need room that others leave.
+    :param given: known destinations of some departures, which may need room that others free.
     """
     scene, begun = state.scene, len(state.steps)
     occupants = [share.occupant for share in leaving.moved]
-    # An occupant that leaves two trees in one choice would be two members of its group.
+    # An occupant that leaves two trees in one choice would be counted as two members of its group.
     twice = [number for number, times in Counter(occupants).items() if times > 1]
     if any(scene.members.of(scene.occupants[number].uuid) for number in twice):
         return Unplaceable()
@@ -92,7 +92,7 @@ def _choose_places(
     given: Sequence[tuple[Share, ChosenPlace]],
     work: Work,
 ) -> Sequence[ChosenPlace] | NoPlace:
-    """Return places that have room now, and still have it beside the given ones."""
+    """Return places with room now, in addition to the given destinations."""
     scene, gone = state.scene, {share.number for share in leaving.moved}
     wishes = [
         Wish(
@@ -113,7 +113,7 @@ def _choose_places(
 def _make_requests(
     scene: Scene, shares: Sequence[Share], gone: Collection[int]
 ) -> Iterator[CandidateRequest]:
-    """Yield what shares ask for, among the providers that are in reach; equal requests are one object."""
+    """Yield the requests of shares, limited to providers in reach; equal requests are one object."""
     made: dict[tuple[HeldInTree, int], CandidateRequest] = {}
     for share in shares:
         among = scene.mark_reach(share, gone)
@@ -146,7 +146,7 @@ def _open_destinations(state: State, leaving: Departures) -> Cloud:
 
 
 def find_order(state: State, moves: Sequence[tuple[Share, ChosenPlace]]) -> bool:
-    """Make all moves in an order that works; return False, and make none, if no such order was found."""
+    """Make all moves in an order that works; if none is found, make no move and return False."""
     begun, waiting = len(state.steps), list(moves)
     while waiting:
         left = [move for move in waiting if not _take_step(state, *move)]
@@ -170,7 +170,7 @@ def _take_step(state: State, share: Share, place: ChosenPlace) -> bool:
 
 
 class _Orders:
-    """Tries orders of moves, one after the other."""
+    """A search that tries orders of moves, one after the other."""
 
     def __init__(self, state: State) -> None:
         self._state, self._tried = state, 0

@@ -1,4 +1,4 @@
-"""Integer programmes as rows, which SciPy solves (specification 10 section 4.1). Pure."""
+"""Integer programmes as rows, solved by SciPy (specification 10 section 4.1). Pure."""
 
 import logging
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ TOLERANCE = 1e-6
 
 
 class ProgrammeTooLarge(Exception):
-    """A programme has more variables than are solved within a deadline."""
+    """A programme has more variables than can be solved within a deadline."""
 
 
 class Solved(NamedTuple):
-    """Whole values by column, None if none were found. ``bound``: none cost less, infinite if none exist."""
+    """Whole values by column, or None. ``bound``: no solution costs less; infinite if none exists."""
 
     values: Any
     bound: float
@@ -66,7 +66,7 @@ def load_solver() -> bool:
 
 
 class Rows:
-    """Whole variables with costs and upper ends, and rows that bound their sums."""
+    """Integer variables with costs and upper bounds, and rows that bound their sums."""
 
     def __init__(self) -> None:
         self.costs: list[float] = []
@@ -78,7 +78,7 @@ class Rows:
     def column(self, cost: float, upper: float) -> int:
         """Add a variable from 0 to ``upper``, and return its number.
 
-        :raises ProgrammeTooLarge:
+        :raises ProgrammeTooLarge: there are too many variables
         """
         if len(self.costs) == MOST_VARIABLES:
             raise ProgrammeTooLarge
@@ -95,17 +95,18 @@ class Rows:
         self.high.append(high)
 
     def solve(self, work: Work) -> Solved:
-        """Return the cheapest solution that is found in the time, and what none is cheaper than.
+        """Return the cheapest solution found in time, and a lower bound of the cost.
 
-        First without the condition that values are whole. That bounds the cost, and says of each variable how
-        much dearer a solution is that has it. So those are left out that no cheap solution can have, more of
-        them at first: of 2,500 hosts the whole programme takes 10 s, and so it takes one.
+        The first step solves the relaxation without the condition that values are whole. This bounds the
+        cost, and gives for each variable the additional cost of a solution that uses it. Variables that no
+        cheap solution can use are left out, more of them at first: for 2,500 hosts the whole programme takes
+        10 s, and this way 1 s.
         """
         return _Problem(self).solve(work) if self.costs else Solved(None, inf)
 
 
 class _Problem:
-    """Rows as the solver takes them, with costs of which the smallest is 1."""
+    """Rows in the solver's form, with costs scaled so that the smallest is 1."""
 
     def __init__(self, rows: Rows) -> None:
         from scipy.sparse import csr_array
@@ -120,11 +121,11 @@ class _Problem:
         self._is_whole = bool((self._costs == np.rint(self._costs)).all())
 
     def solve(self, work: Work) -> Solved:
-        """Return the cheapest solution, and what none is cheaper than."""
+        """Return the cheapest solution, and a lower bound of the cost."""
         relaxed, dearer = self._relax(work)
         bound, best, least = self._round_up(relaxed), None, inf
-        # The first solve takes only what makes nothing dearer: a tenth of it all, which mostly has the
-        # cheapest solution.
+        # The first solve uses only variables without additional cost: a tenth of all, which usually contain
+        # the cheapest solution.
         gap = 0.0
         while not reaches(bound, least) and bound < inf and work.look():
             left_out = dearer > gap + TOLERANCE
@@ -136,24 +137,25 @@ class _Problem:
             )
             if proven < cost or not left_out.any():
                 break
-            # Twice as much each time: costs may be a million times the cheapest, and each look takes a while.
+            # The limit doubles each time: costs can be a million times the cheapest, and each solve takes a
+            # while.
             wider = min(max(2 * gap, 1.0, bound - relaxed), least - relaxed)
             gap = wider if wider > gap else inf
         return Solved(best, bound * self._unit)
 
     def _round_up(self, bound: float) -> float:
-        """Return the least cost that is no less, where the solver may be wrong by its tolerance."""
+        """Return the least possible cost that is at least this, within the solver's tolerance."""
         if bound == inf:
             return inf
         bound = max(bound * (1 - TOLERANCE), 0.0)
         return float(ceil(bound - TOLERANCE)) if self._is_whole else bound
 
     def _find_next(self, cost: float) -> float:
-        """Return the least cost that is more."""
+        """Return the least possible cost above this one."""
         return floor(cost + TOLERANCE) + 1.0 if self._is_whole else cost
 
     def _relax(self, work: Work) -> tuple[float, Any]:
-        """Return a bound, infinite where nothing is a solution; by variable how much dearer one of it is."""
+        """Return a bound, infinite without a solution, and the additional cost of each variable."""
         from scipy.optimize import linprog
         from scipy.sparse import vstack
 
@@ -176,7 +178,7 @@ class _Problem:
         return float(found.fun), found.lower.marginals
 
     def _search(self, upper: Any, work: Work) -> tuple[Any, float, float]:
-        """Return the best values that are found, their cost, and what none cost less than."""
+        """Return the best values found, their cost, and a lower bound of the cost."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         found = milp(
@@ -195,7 +197,7 @@ class _Problem:
             return None, inf, proven
         values = np.rint(found.x).astype(np.int64)
         cost = float(self._costs @ values)
-        # At the optimum both are equal but for the rounding of floats.
+        # At the optimum both are equal except for the rounding of floats.
         return values, cost, cost if found.status == 0 else min(proven, cost)
 
 

@@ -1,4 +1,4 @@
-"""A scene after some steps: where each share is then, and what is free (specification 10 section 3). Pure."""
+"""A scene after some steps: the places of shares, and the free room (specification 10 section 3). Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,10 +11,11 @@ from placement.search.group_rules import Domains
 
 
 class State:
-    """A scene after some steps: where each share is now, and what is free.
+    """A scene after some steps: the present place of each share, and the free room.
 
-    ``taken``: what all steps have taken, where destinations are held from the beginning. ``arrived``: how
-    many steps have gone to each tree, by root. ``reserved``: how many places are kept for the goal's request.
+    ``taken``: the amounts that all steps have taken, if destinations are held from the beginning.
+    ``arrived``: the number of steps to each tree, by root. ``reserved``: the number of places reserved for
+    the goal's request.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -31,11 +32,11 @@ class State:
         self._trees: dict[str, dict[str, frozenset[str]]] = {}
 
     def place_of(self, share: Share) -> ChosenPlace | None:
-        """Return where a share is now, None if it was given back."""
+        """Return the present place of a share, None if it was removed."""
         return self.at.get(share.number, share.place)
 
     def free(self, slot: Slot) -> int:
-        """Return what is free now."""
+        """Return the amount that is free now."""
         return self.scene.free(slot) - self._change[slot] - self._reserved[slot]
 
     @property
@@ -44,7 +45,7 @@ class State:
         return fsum(self._prices)
 
     def find_share(self, step: MoveStep) -> Share | None:
-        """Return the share that a step moves, None if its occupant has nothing there."""
+        """Return the share that a step moves, None if its occupant has no resources there."""
         for share in self.scene.shares_of(step.occupant):
             place = self.place_of(share)
             if place is not None and place.root == step.root:
@@ -52,7 +53,7 @@ class State:
         return None
 
     def keeps_groups(self, share: Share, place: ChosenPlace) -> bool:
-        """Return whether a step raises the excess of no group."""
+        """Return whether a step leaves the excess of every group unchanged or lower."""
         uuid = self.scene.occupants[share.occupant].uuid
         names = self.scene.members.of(uuid)
         if not names:
@@ -110,7 +111,7 @@ class State:
         self.go(share, step.place)
 
     def go(self, share: Share, place: ChosenPlace) -> None:
-        """Take a share to a place."""
+        """Move a share to a place."""
         here = self.place_of(share)
         assert here is not None
         goes = {here.mappings[name][0]: target for name, (target,) in place.mappings.items()}
@@ -126,7 +127,7 @@ class State:
         self._note_trees(share.occupant)
 
     def remove(self, occupant: int) -> None:
-        """Let an occupant give back all that it has."""
+        """Remove an occupant from all its places."""
         step, were = RemovalStep(occupant), list[tuple[int, ChosenPlace | None]]()
         for share in self.scene.shares_of(occupant):
             here = self.place_of(share)
@@ -140,7 +141,7 @@ class State:
         self._note_trees(occupant)
 
     def let_go(self, moved: Iterable[Share], removed: Iterable[int]) -> None:
-        """Let shares leave for where nobody asks; this is no step."""
+        """Remove shares without a destination; this does not count as a step."""
         for share in [
             *moved,
             *(share for number in removed for share in self.scene.shares_of(number)),
@@ -151,18 +152,18 @@ class State:
                 self.at[share.number] = None
 
     def reserve(self, place: ChosenPlace) -> None:
-        """Keep a place for what the goal asks for; this is no step."""
+        """Reserve a place for the goal's request; this does not count as a step."""
         self._reserved.update(sum_slots(place.allocations))
         self.reserved += 1
 
     def forget_reserved(self) -> None:
-        """Let all places that are kept be free again."""
+        """Free all reserved places."""
         self._reserved.clear()
         self.reserved = 0
 
     def list_used(self) -> Iterator[tuple[Slot, int]]:
-        """Yield by how much more of each slot is used than at the beginning, for what moves next."""
-        # A departure leaves no room to destinations that are all taken at the beginning.
+        """Yield the increase of each slot's use since the beginning, as it counts for the next move."""
+        # If all destinations are taken at the beginning, a departure does not make room for them.
         moved = self.taken if self.scene.limits.all_at_once else self._change
         for slot in moved.keys() | self._reserved.keys():
             yield slot, moved[slot] + self._reserved[slot]
@@ -200,7 +201,7 @@ class State:
     # -- rules for those who choose places for all at once --
 
     def group_states(self, moving: Sequence[Share]) -> Iterator[tuple[str, GroupState]]:
-        """Yield the groups of shares that move, without those whose shares they are."""
+        """Yield the groups of moving shares, without the occupants of these shares as members."""
         gone = {self.scene.occupants[share.occupant].uuid for share in moving}
         for name in sorted({name for uuid in gone for name in self.scene.members.of(uuid)}):
             rule = self.scene.members.rules[name]

@@ -1,4 +1,4 @@
-"""The question and the answer of planning: its values (specification 10). Pure.
+"""The values of planning: the question and the answer (specification 10). Pure.
 
 Trees are named by the provider indexes of their roots, consumers by their numbers in a list.
 """
@@ -14,11 +14,11 @@ from placement.search.request import CandidateRequest
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """A consumer that stands in the way, or may.
+    """A consumer that is an obstacle, or may be one.
 
-    ``held``: by root of a tree, what it has there: amounts by class, by provider index. ``may_move``: what it
-    has in one tree may go to another tree. ``may_remove``: it may give back all that it has. ``elsewhere``:
-    what it has in trees that were not read, which stays there.
+    ``held``: amounts by class, by provider index, by root of the tree. ``may_move``: its resources in one
+    tree may move to another tree. ``may_remove``: it may be removed. ``elsewhere``: its resources in unread
+    trees, which stay there.
     """
 
     uuid: str
@@ -33,7 +33,7 @@ class Occupant:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A request fits so many times, all at once."""
+    """The goal that a request fits a number of times, all at once."""
 
     request: CandidateRequest
     times: int = 1
@@ -41,7 +41,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """The goal that ``count`` of these domains, each the roots of some trees, hold and take nothing."""
+    """The goal that ``count`` of these domains, each the roots of some trees, are empty and stay empty."""
 
     domains: Sequence[Sequence[int]]
     count: int
@@ -49,7 +49,7 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The rules of the groups of these names hold."""
+    """The goal that the rules of the groups with these names hold."""
 
     groups: Sequence[str]
 
@@ -59,7 +59,7 @@ Goal = Fit | Empty | Keep
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of steps. ``per_unit``: by class, the further cost of a move for each unit that moves."""
+    """The costs of steps. ``per_unit``: by class, the additional cost of each unit that moves."""
 
     move: float = 1.0
     remove: float = 10.0
@@ -70,8 +70,8 @@ class Costs:
 class Limits:
     """The limits that a plan must keep.
 
-    ``most``: steps. ``all_at_once``: all destinations have room together while nothing has left yet, so that
-    they can be held. ``closed``: roots of trees that nothing moves to.
+    ``most``: the number of steps. ``all_at_once``: all destinations must have room together while nothing has
+    left yet, so that they can be held. ``closed``: the roots of trees that are not destinations.
     """
 
     most: float = inf
@@ -84,7 +84,7 @@ ROUNDING = 1e-9
 
 
 def reaches(bound: float, cost: float) -> bool:
-    """Return whether a bound is as high as a cost, which may be of any order of magnitude."""
+    """Return whether a bound reaches a cost of any order of magnitude, within rounding."""
     return bound >= cost * (1 - ROUNDING)
 
 
@@ -95,7 +95,7 @@ def reaches(bound: float, cost: float) -> bool:
 class MoveStep:
     """The move of an occupant's holdings in the tree ``root`` to a place in another tree.
 
-    ``goes``: by each provider that it leaves, the one that takes it.
+    ``goes``: the destination provider by source provider.
     """
 
     occupant: int
@@ -106,7 +106,7 @@ class MoveStep:
 
 @dataclass(frozen=True, slots=True)
 class RemovalStep:
-    """An occupant gives back all that it has."""
+    """The removal of all resources of an occupant."""
 
     occupant: int
 
@@ -118,9 +118,9 @@ Step = MoveStep | RemovalStep
 class Plan:
     """Steps after which the goal holds, in an order that works.
 
-    ``lower_bound``: no plan costs less. ``complete``: false if the search for a cheaper one ended for want of
-    time. ``placed``: of the goal :class:`Fit` where the request then fits; ``emptied``: of :class:`Empty` the
-    numbers of the domains.
+    ``lower_bound``: no plan costs less. ``complete``: false if the time ended during the search for a cheaper
+    one. ``placed``: for the goal :class:`Fit`, the places of the request afterwards; ``emptied``: for
+    :class:`Empty`, the numbers of the domains.
     """
 
     steps: Sequence[Step]
@@ -132,17 +132,17 @@ class Plan:
 
     @property
     def minimal(self) -> bool:
-        """Whether no plan costs less for certain."""
+        """Whether it is certain that no plan costs less."""
         return reaches(self.lower_bound, self.cost)
 
 
 @dataclass(frozen=True, slots=True)
 class NoPlan:
-    """The answer that no plan was found. ``exact``: there is none.
+    """The answer that no plan was found. ``exact``: it is certain that none exists.
 
-    ``timed_out``: the search ended for want of time. ``staying``: of the goal :class:`Empty`, numbers of
-    occupants that cannot leave. ``groups``: names of those whose rules were in the way. ``fewest_steps``: of
-    any plan, if these are more than are allowed, else 0.
+    ``timed_out``: the time ended during the search. ``staying``: for the goal :class:`Empty`, the numbers of
+    occupants that cannot leave. ``groups``: the names of groups whose rules were obstacles. ``fewest_steps``:
+    the least number of steps of any plan if it exceeds the allowed number, otherwise 0.
     """
 
     exact: bool

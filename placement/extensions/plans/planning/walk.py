@@ -1,4 +1,4 @@
-"""Every sequence of steps, the cheapest first: the last word on small clouds (10 section 3). Pure."""
+"""A search over every sequence of steps, the cheapest first, for small clouds (10 section 3). Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ MOST_PLACES = 200
 
 @dataclass(slots=True)
 class Walked:
-    """How a walk ended: at a state in which the goal holds, or not.
+    """The end of a walk: a state in which the goal holds, or none.
 
     ``cost_so_far``: no other plan costs less. ``certain``: all states were seen, or enough of them.
     """
@@ -38,9 +38,9 @@ def walk(
     work: Work,
     most_states: int,
 ) -> Walked:
-    """Return the cheapest plan that takes steps of these shares alone, if it costs less than ``most``.
+    """Return the cheapest plan that moves only these shares, if it costs less than ``most``.
 
-    :param most_states: to look at.
+    :param most_states: the number of states to visit at most.
     """
     return _Walk(scene, aim, shares, most, work).walk(most_states)
 
@@ -63,7 +63,7 @@ class _Walk:
         self._class_of = {n: mine[0] for mine in self._alike for n in mine}
 
     def _find_alike(self) -> list[list[int]]:
-        """Return the numbers of shares that may stand for each other, also as members of the same groups."""
+        """Return the numbers of interchangeable shares, which are also members of the same groups."""
         scene, alike = self._scene, dict[object, list[int]]()
         for share in self._shares:
             occupant = scene.occupants[share.occupant]
@@ -77,7 +77,7 @@ class _Walk:
     def walk(self, most_states: int) -> Walked:
         ticket = count()
         queue: list[tuple[float, int, int, tuple[Step, ...]]] = [(0.0, 0, next(ticket), ())]
-        # The fewest steps to each state. A dearer way to it leads further only with fewer steps.
+        # The fewest steps to each state: a more expensive way to a state is only useful with fewer steps.
         fewest: dict[object, int] = {}
         cost, looked = 0.0, 0
         while queue:
@@ -113,7 +113,7 @@ class _Walk:
     def _list_steps(self, state: State) -> list[tuple[Share, ChosenPlace | None]]:
         found: list[tuple[Share, ChosenPlace | None]] = []
         removable: set[int] = set()
-        # One of the shares that may stand for each other, and are in one place, is enough.
+        # One of several interchangeable shares in one place is enough.
         seen: set[tuple[int, int]] = set()
         for share in self._shares:
             here = state.place_of(share)
@@ -137,8 +137,8 @@ class _Walk:
         return state.steps[-1]
 
     def _key(self, state: State) -> object:
-        """Return what decides which steps may follow; None if the goal cannot hold after any."""
-        # A tree that a step has gone to is not among those that the plan empties.
+        """Return a key of the possible further steps; None if the goal cannot hold after any."""
+        # A tree that was a destination of a step is not among the trees that the plan empties.
         domains = self._aim.list_open(state)
         if domains is None:
             return None
@@ -155,7 +155,7 @@ class _Walk:
         if place is None:
             return -1
         amounts = sorted((i, tuple(sorted(a.items()))) for i, a in place.allocations.items())
-        # The parts on one provider move on in one piece.
+        # The parts on one provider move on together.
         pieces = Counter(index for indexes in place.mappings.values() for index in indexes)
         key = tuple(amounts), tuple(sorted(pieces.items()))
         return self._ids.setdefault(key, len(self._ids))
