@@ -28,7 +28,7 @@ TEMPLATES = {
     " --threads {threads} --keep-alive 120 --log-level warning {application}",
     "uwsgi": "uwsgi --http11-socket {host}:{port} --module {application} --master --need-app"
     " --lazy-apps --die-on-term --processes {workers} --enable-threads --threads {threads}"
-    " --disable-logging --buffer-size 65535 --listen 100 --tcp-nodelay",
+    " --disable-logging --buffer-size 65535 --listen 1024 --tcp-nodelay",
 }
 ONE_PROCESS = ("placement-api", "waitress")
 # A program that serves nothing but the service; the null application runs on the server inside it.

@@ -1,9 +1,12 @@
 """The service answers alike under each web server and reloads without losing a request."""
 
+import os
 import re
 import signal
+import socket
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -91,6 +94,24 @@ def test_uwsgi(folder: Path, environment: dict[str, str]) -> None:
         reload_under_load(site, site)
         site.master.send(signal.SIGTERM)
         assert site.master.popen.wait(20) == 0
+
+
+def test_uwsgi_keeps_every_client_that_waits(folder: Path, environment: dict[str, str]) -> None:
+    """Its queue takes 300 connections while no worker accepts one, and all are answered."""
+    with deployment.uwsgi(folder, environment, http=True) as site:
+        port = urlsplit(site.url).port
+        for worker in site.workers():
+            os.kill(worker, signal.SIGSTOP)
+        try:
+            # The kernel does not answer a connection for which the queue has no place.
+            waiting = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(300)]
+        finally:
+            for worker in site.workers():
+                os.kill(worker, signal.SIGCONT)
+        for each in waiting:
+            with each:
+                each.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert each.recv(12).endswith(b" 200")
 
 
 def test_gunicorn(folder: Path, environment: dict[str, str]) -> None:
