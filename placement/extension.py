@@ -48,7 +48,9 @@ class Service:
         """
         if name not in self._begun:
             if name not in find_extensions():
-                raise LookupError(f"another extension needs {name}, which EXTENSIONS does not name")
+                raise installed.ExtensionNotUsable(
+                    f"another extension needs {name}, which EXTENSIONS does not name"
+                )
             self._begun[name] = find_extensions()[name].begin(self)
         return self._begun[name]
 

@@ -12,6 +12,10 @@ from types import ModuleType
 PACKAGE = "placement.extensions"
 
 
+class ExtensionNotUsable(LookupError):
+    """An extension that the tuple names, or that another one needs, is not there or cannot be imported."""
+
+
 def list_names() -> tuple[str, ...]:
     """Return the names of the installed extensions, in the order of the tuple."""
     if find_spec(PACKAGE) is None:
@@ -22,6 +26,20 @@ def list_names() -> tuple[str, ...]:
 
 @cache
 def find_modules(name: str) -> dict[str, ModuleType]:
-    """Return the modules of this name by extension, in the order of the tuple."""
-    paths = {each: f"{PACKAGE}.{each}.{name}" for each in list_names()}
-    return {each: import_module(path) for each, path in paths.items() if find_spec(path)}
+    """Return the modules of this name by extension, of those that have one, in the order of the tuple."""
+    found = ((each, _import_if_there(each, name)) for each in list_names())
+    return {each: module for each, module in found if module is not None}
+
+
+def _import_if_there(extension: str, name: str) -> ModuleType | None:
+    if find_spec(f"{PACKAGE}.{extension}") is None:
+        raise ExtensionNotUsable(
+            f"the extension {extension} is not installed, and EXTENSIONS in placement/extensions/__init__.py "
+            "names it; install the package again"
+        )
+    path = f"{PACKAGE}.{extension}.{name}"
+    try:
+        return import_module(path) if find_spec(path) else None
+    except ImportError as error:
+        reason = " ".join(str(error).split())
+        raise ExtensionNotUsable(f"the extension {extension} cannot be loaded: {reason}") from error

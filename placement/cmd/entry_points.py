@@ -6,6 +6,9 @@ The libraries of ``placement-manage`` take most of a second to load.
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
+
+from placement.installed import ExtensionNotUsable
 
 INTERRUPTED = 130
 """The exit code that shells report of a program that Ctrl-C ended."""
@@ -23,6 +26,9 @@ def _run(module: str) -> int:
         sys.stdout.flush()
         # A normal exit would wait for threads that ask a service, which may not answer.
         os._exit(INTERRUPTED)
+    except ExtensionNotUsable as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        return 1
     return code
 
 

@@ -210,8 +210,8 @@ def _mend_counters(tx: Transaction, ids: Collection[int]) -> list[str]:
     """
     # Writers of allocations lock these rows while they move a counter.
     names = {row.id: uuid for uuid, row in provider_rows.lock(tx, (), ids).items()}
-    ledger = tx.rows(_LEDGER, {"provider": sorted(ids)})
-    rows = [row for row in ledger if row[0] in names and row[3] != row[4]]
+    found = tx.rows(_LEDGER, {"provider": sorted(ids)})
+    rows = [row for row in found if row[0] in names and row[3] != row[4]]
     classes = named_rows.describe(tx, named_rows.CLASSES, {row[2] for row in rows})
     wrong: defaultdict[int, list[str]] = defaultdict(list)
     right: dict[int, int] = {}

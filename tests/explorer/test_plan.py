@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -245,3 +246,32 @@ def test_commands_to_copy_are_words_to_a_shell_whatever_was_typed(visitor: Visit
         assert curl[-1] == "http://host/-/plans"
         assert openstack[-1] == disable[-2] == dry_run[-2] == run[-1] == listed[-2] == typed
         assert [words[words.index("--empty") + 1] for words in like_an_option] == ["uuid"] * 3
+
+
+def read_by_bash(command: str) -> list[str]:
+    """Return the words of a command."""
+    script = f"set -f; words() {{ printf '%s\\0' \"$@\"; }}; words {command}"
+    done = subprocess.run(["bash", "-c", script], check=True, capture_output=True)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize("typed", ["a\x15touch x\n", "\x1b]0;t\x07'\\\u202e$(x)", "\u00a0\U0001f600\r7"])
+def test_no_command_to_copy_has_what_a_terminal_acts_on(visitor: Visitor, typed: str) -> None:
+    """Pasted, a ^U deletes the quote before it, and what follows is a command; bash reads $'...' back."""
+    visitor.come("#/")
+    commands = visitor.page.evaluate(
+        """async (place) => {
+            const made = await import(new URL("model/commands.js", document.baseURI));
+            const asked = made.planCommands("http://host/-/plans", "1.39", { place });
+            const toNova = made.carryOutCommands({ empty: { trees: ["uuid"] } }, place);
+            return [...asked, ...toNova].map((it) => it.text);
+        }""",
+        typed,
+    )
+    curl, *words = commands
+    for command in commands:
+        assert command.isprintable(), command
+    body = json.dumps({"goal": {"place": typed}})
+    assert [json.loads(it) for it in read_by_bash(curl) if it.startswith("{")] == [json.loads(body)]
+    for command in words:
+        assert typed in read_by_bash(command)

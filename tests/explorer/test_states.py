@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.explorer.stage import PULSE_MS, Stage, key
-from tests.support.browser import Visitor
+from tests.explorer.stage import PULSE_MS, Stage, key, open_stage
+from tests.support.browser import Visitor, visiting
 
 
 def test_who_has_no_token_is_asked_for_one(visitor: Visitor) -> None:
@@ -198,3 +198,23 @@ def test_what_somebody_else_changes_is_shown_without_a_pulse(
 
     expect(top).to_contain_text("50 %")
     assert set(changing.asked) == {("GET", "/-/trees", 200)}
+
+
+def test_provider_with_an_empty_name_is_called_by_its_uuid(browser: Browser) -> None:
+    """The API takes such a name, and a link without words cannot be followed."""
+    uuid = key("host")
+    with open_stage(insight__history_days=30.0) as stage, visiting(browser, stage.url) as visitor:
+        stage.provider("host")
+        stage.replace("host", "inventories", {"VCPU": {"total": 8}})
+        stage.claim("web", "shop", host={"VCPU": 8})
+        stage.send("PUT", f"/resource_providers/{uuid}", {"name": ""})
+
+        visitor.come()
+        page = visitor.page
+        page.get_by_label("Fullest trees").get_by_role("link", name=uuid).click()
+        expect(page.locator("h1")).to_contain_text(uuid)
+        visitor.go(f"#/plan?empty={uuid}")
+        expect(page.locator(".verdict")).to_contain_text(uuid)
+        visitor.go(f"#/owners?consumer={key('web')}")
+        page.get_by_role("heading", name="Activity").click()
+        expect(page.locator(".writes").get_by_role("link", name=uuid)).to_be_visible()

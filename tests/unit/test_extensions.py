@@ -70,6 +70,21 @@ assert not call("db", "check")
 assert call("capacity", "record") == 2
 """
 
+COMMAND_THAT_FAILS = COPY_ALONE + """
+import contextlib
+import io
+
+from placement.cmd import entry_points
+
+said, program, *sys.argv[1:] = sys.argv[1:]
+sys.argv[0] = f"placement-{program}"
+with contextlib.redirect_stderr(io.StringIO()) as printed:
+    assert getattr(entry_points, program)() == 1
+(line,) = [each for each in printed.getvalue().splitlines() if said in each]
+assert line.startswith(f"placement-{program}: "), line
+assert "Traceback" not in printed.getvalue(), printed.getvalue()
+"""
+
 CONFIGURED = """
 [placement_database]
 connection = sqlite:///placement.db
@@ -232,6 +247,31 @@ def test_what_an_extension_needs_is_named(copy: Path) -> None:
     names.write_text(text.replace('"questions", ', ""))
 
     run(copy, "-c", WITHOUT_QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    ("broken", "appended", "said"),
+    [
+        ("claims", None, "the extension claims is not installed, and EXTENSIONS in "),
+        ("feed", "raise ImportError('one\\ntwo')", "the extension feed cannot be loaded: one two"),
+        ("plans", "import nothing_here", "extension plans cannot be loaded: No module named 'nothing_here'"),
+    ],
+)
+def test_an_extension_that_cannot_be_loaded_is_one_line(
+    copy: Path, broken: str, appended: str | None, said: str
+) -> None:
+    """Its options are read by every command, its routes by a start and by config check."""
+    (copy / "placement.conf").write_text(CONFIGURED + "[insight]\nenabled = true\n")
+    extension = copy / "placement" / "extensions" / broken
+    if appended is None:
+        shutil.rmtree(extension)
+    else:
+        with (extension / "extension.py").open("a") as file:
+            file.write(f"\n{appended}\n")
+
+    check = ("manage", "--config-file", "placement.conf", "config", "check")
+    for program in (check, ("api", "--port", "0")):
+        run(copy, "-c", COMMAND_THAT_FAILS, said, *program, OS_PLACEMENT_CONFIG_DIR=str(copy))
 
 
 def test_an_extension_attaches_by_a_word_in_the_tuple(copy: Path) -> None:

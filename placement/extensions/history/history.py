@@ -111,7 +111,7 @@ def _make_written(row: HistoryRow) -> Written:
         route=row.route or None,
         consumer_uuid=row.consumer_uuid,
         provider_uuid=row.provider_uuid,
-        name=row.provider_name or _read_name(before, after),
+        name=_read_name(before, after) if row.provider_name is None else row.provider_name,
         generations=(row.generation_before, row.generation_after),
         before=before,
         after=after,
@@ -119,8 +119,10 @@ def _make_written(row: HistoryRow) -> Written:
 
 
 def _read_name(before: Any, after: Any) -> str | None:
-    """Return the name of a deleted provider, if its own entry has it."""
-    return next((each["name"] for each in (after, before) if each and "name" in each), None)
+    """Return the name of a provider that was deleted, where its own entry has it."""
+    names = [each.get("name") for each in (after, before) if each]
+    # A row may have been changed by SQL.
+    return next((name for name in names if isinstance(name, str)), None)
 
 
 def _read_state(text: str | None) -> Any:

@@ -309,6 +309,22 @@ def test_a_service_that_begins_to_keep_it_leaves_whole_rows(service: Service) ->
     assert written["after"] is None
 
 
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [(None, None), ('{"name": "old"}', "old"), ('{"name": ""}', ""), ('{"name": [5]}', None), ("[]", None)],
+)
+def test_name_is_what_exists_or_what_the_entry_has(service: Service, state: str, name: str) -> None:
+    """An empty name is a name; a row that was changed by SQL gives none."""
+    host = World(service).host(VCPU=2)
+    assert service.send("PUT", f"/resource_providers/{host}", {"name": ""}).status == 200
+    assert {each["name"] for each in writes(service)} == {""}
+
+    assert service.send("DELETE", f"/resource_providers/{host}").status == 204
+    told = update(models.history).values(state_before=state, state_after=None)
+    service.db.write(lambda tx: tx.change(told))
+    assert [each["name"] for each in writes(service, "limit=1")] == [name]
+
+
 def test_many_rows_of_one_request(service: Service) -> None:
     """More than one statement takes: three hundred consumers at once."""
     host = World(service).host(VCPU=1000)

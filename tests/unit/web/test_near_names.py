@@ -31,7 +31,16 @@ def test_a_name_with_one_error_is_found_among_many(typed: str, first: str) -> No
 
 @pytest.mark.parametrize(
     "typed",
-    ["", "A", "HW_CPU_X86_AVX3", "HW_CPU_X86_AVX" * 5, "HW\n_CPU", "\U0001f600", "X" * 65_536, "İß"],
+    [
+        "",
+        "A",
+        "HW_CPU_X86_AVX3",
+        "HW_CPU_X86_AVX" * 5,
+        "HW\n_CPU",
+        "\U0001f600",
+        "X" * 65_536,
+        "İß",
+    ],
 )
 def test_few_names_are_all_compared(typed: str) -> None:
     """What length excludes is what difflib would exclude."""

@@ -53,7 +53,17 @@ export class Refusal extends Error {
 export async function read(path, { tag, signal } = {}) {
   const response = await send("GET", path, tag ? { "If-None-Match": tag } : {}, undefined, signal);
   if (response.status === 304) return { changed: false, body: null, tag: tag ?? null };
-  return { changed: true, body: await json(response), tag: response.headers.get("ETag") };
+  return { changed: true, body: nameAll(await json(response)), tag: response.headers.get("ETag") };
+}
+
+/**
+ * A provider whose name is empty, which the API allows, is called by its uuid: it must have a link.
+ *
+ * @param {any} body
+ */
+function nameAll(body) {
+  for (const tree of body?.trees ?? []) for (const it of tree.providers ?? []) it.name ||= it.uuid;
+  return body;
 }
 
 /**

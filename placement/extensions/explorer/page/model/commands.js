@@ -92,13 +92,24 @@ function groupOptions(group, missing) {
   return words;
 }
 
+/** What a terminal could act on while it is pasted, quoted or not: \x15 deletes what stands before it. */
+const UNPRINTABLE = /(?! )[\p{C}\p{Z}]/u;
+
 /**
- * A word as a POSIX shell reads it back.
+ * A word as a shell reads it back; with unprintable characters in the form $'…', as commands print it.
  *
  * @param {string} word
  */
 export function quoted(word) {
+  if (UNPRINTABLE.test(word)) return `$'${[...word].map(escaped).join("")}'`;
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** @param {string} character */
+function escaped(character) {
+  if (character === "'" || character === "\\") return `\\${character}`;
+  if (!UNPRINTABLE.test(character)) return character;
+  return [...new TextEncoder().encode(character)].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
 }
 
 /** @typedef {{place: string} | {empty: {trees: string[]}}} Goal of a plan */

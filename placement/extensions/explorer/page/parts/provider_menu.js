@@ -17,7 +17,7 @@ const menu = h("ul.menu", { popover: "auto", id: "provider-menu" });
  */
 export function providerName(provider, key = provider.uuid) {
   return h("span.provider-name", {},
-    h("a", { href: address("tree", provider.uuid), "data-key": `link ${key}` }, provider.name),
+    h("a", { href: address("tree", provider.uuid), "data-key": `link ${key}` }, provider.name || provider.uuid),
     menuButton(provider, key));
 }
 
@@ -28,7 +28,7 @@ export function providerName(provider, key = provider.uuid) {
 export function menuButton(provider, key) {
   const button = h("button.more", {
     type: "button", "data-key": `menu ${key}`, "aria-haspopup": "true", "aria-expanded": "false",
-    "aria-label": `What to do with ${provider.name}`,
+    "aria-label": `What to do with ${provider.name || provider.uuid}`,
     onclick: () => open(provider, button),
   }, "⋯");
   return button;

@@ -46,7 +46,7 @@ function heldOf(writes, side, subject) {
 
 /** @param {Written} written @returns {Child[]} */
 function providerLink({ provider_uuid: uuid, name }) {
-  return [uuid && h(name ? "a" : "a.uuid", { href: address("tree", uuid), title: uuid }, name ?? uuid)];
+  return [uuid && h(name ? "a" : "a.uuid", { href: address("tree", uuid), title: uuid }, name || uuid)];
 }
 
 /** @param {Written} written of a provider @param {Subject} subject @returns {Child[][]} */

@@ -100,7 +100,7 @@ export class CapacityView extends View {
       h("div.numbers-layout", {},
         h("section", {}, h("h2", {}, "Where"), this.#byChoice(by),
           capacity.places.length ? h("ol.ranking.places", {}, capacity.places.map((it) => h("li", {},
-            by === "trees" ? providerName({ uuid: it.uuid, name: it.name ?? it.uuid }, `place ${it.uuid}`)
+            by === "trees" ? providerName({ uuid: it.uuid, name: it.name || it.uuid }, `place ${it.uuid}`)
               : aggregateLink(it.uuid, titles),
             h("span.percent", {}, count(it.count)),
             h("span.track", { "aria-hidden": "true" },

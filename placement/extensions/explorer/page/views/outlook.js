@@ -129,7 +129,7 @@ function lostTable(lost, level, titles) {
   return scroller("Worst", h("table", {},
     h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, lost.map((it) => h("tr", {},
-      h("th", { scope: "row" }, level === "tree" ? h("a", { href: address("tree", it.uuid) }, it.name ?? it.uuid)
+      h("th", { scope: "row" }, level === "tree" ? h("a", { href: address("tree", it.uuid) }, it.name || it.uuid)
         : aggregateLink(it.uuid, titles)),
       h("td", {}, `${count(it.homeless_count)} of ${counted(it.consumers, "consumer")}`),
       h("td", {}, it.homeless.slice(0, 3).map((one) => h("div", {},
