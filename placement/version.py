@@ -1,4 +1,4 @@
-"""The name and version of this distribution, and the other one that brings a package of the same name."""
+"""The name and version of this distribution, and the check for the other one with the same package name."""
 
 from importlib import metadata
 
@@ -10,7 +10,7 @@ OPENSTACK = "openstack-placement"
 
 
 def second_owner() -> str | None:
-    """Return a sentence about the OpenStack service if it is installed beside this one, else None."""
+    """Return a sentence if the OpenStack service is installed in the same environment, otherwise None."""
     try:
         version = metadata.version(OPENSTACK)
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Queries with parameters of their own beside those of a search, as the extensions ask them (07, 09)."""
+"""The schemas of extensions' queries, with further parameters than a search has (07, 09)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Names that exist and resemble a name that does not (specification 01 section 9.2)."""
+"""Existing names that resemble an unknown name (specification 01 section 9.2)."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
@@ -24,10 +24,10 @@ def find_near(name: str, existing: Iterable[str]) -> list[str]:
 
 
 def add_near_names(refused: BadRequest, db: Database) -> None:
-    """Let an error that refuses an unknown trait or class name those that resemble it."""
+    """Add similar names to an error about an unknown trait or class."""
     list_names = _LISTS.get(refused.reason)
     if list_names is not None:
-        # An error may name several: each of them is unknown.
+        # An error can name several unknown names.
         first = str(refused.details.get("field", "")).partition(", ")[0]
         vars(refused)["near"] = find_near(first.upper(), list_names(db))
 

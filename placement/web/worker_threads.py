@@ -1,4 +1,4 @@
-"""How many requests this process serves at once, as far as its server tells."""
+"""The number of requests that this process serves at once, as far as its server shows it."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ UNKNOWN = 4
 
 
 def count_threads() -> int:
-    """Return the number of threads that serve requests, 4 if no server tells it."""
+    """Return the number of threads that serve requests, 4 if no server shows it."""
     if server := sys.modules.get("uwsgi"):
         return int(server.opt.get("threads", b"1"))
     if server := sys.modules.get("mod_wsgi"):

@@ -55,8 +55,7 @@ class Homeless(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A place that must not fail: how many consumers it has, how many are homeless, and the first of these.
-    """
+    """A place that must not fail: how many consumers it has, how many are homeless, and the first ones."""
 
     place: FailureDomain
     consumers: int

@@ -363,9 +363,7 @@ class EmptyAim:
         return max(sorted(map(len, found))[: self.goal.count], default=0)
 
     def list_leaving(self) -> list[Share]:
-        """Return the shares that must leave: all in the domains, or if some suffice, the ones that cannot
-        leave.
-        """
+        """Return the shares that must leave: all in the domains, or those that cannot leave."""
         are_enough = self.goal.count < len(self.costs)
         numbers = [n for n, cost in enumerate(self.costs) if cost == inf or not are_enough]
         return [share for number in numbers for share in self.shares_in(number)]
