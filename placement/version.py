@@ -6,7 +6,9 @@ DISTRIBUTION = "placement-service"
 VERSION = "1.0.0"
 
 OPENSTACK = "openstack-placement"
-"""The distribution of the OpenStack service. One name is looked up: to scan all would take a second."""
+"""The distribution of the OpenStack service. One name is looked up, since scanning all would take a
+second.
+"""
 
 
 def second_owner() -> str | None:

@@ -150,7 +150,7 @@ class _Parent(Enum):
 
 
 UNCHANGED: Final = _Parent.UNCHANGED
-"""The parent stays what it is; None would make the provider a root."""
+"""A value that keeps the parent; None would make the provider a root."""
 
 
 def show(db: Database, uuid: str) -> ProviderRow:

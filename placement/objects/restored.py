@@ -25,7 +25,7 @@ from placement.db.database import Database, Transaction
 from placement.db.sequences import LaggingSequence
 
 STEP_BITS = 30
-"""How far revisions move: a search may know those that providers had after the backup."""
+"""How far revisions move: a search can know the revisions that providers had after the backup."""
 
 
 class Restored(NamedTuple):

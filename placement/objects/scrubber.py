@@ -24,10 +24,10 @@ from placement.telemetry import Trace
 LOG = logging.getLogger(__name__)
 
 STRETCH_S = 0.05
-"""A stretch begins no further part after this."""
+"""The time after which a stretch begins no further part."""
 
 ROUND_S = 10.0
-"""A round begins no sooner after the one before: a small cloud takes one stretch."""
+"""The shortest time between the beginnings of two rounds: a small cloud takes one stretch."""
 
 PAUSES_S = (0.1, 600.0)
 """The shortest and the longest time between two stretches."""
@@ -42,7 +42,7 @@ LONG_PART_S = 0.5
 """The time of a part above which the next part of its stage has half as many rows."""
 
 THOROUGH_EVERY = 24
-"""The number of rounds of which one also looks for rows that should not exist though all sums agree."""
+"""Once in this number of rounds, rows that should not exist are searched even if all sums agree."""
 
 
 class Scrubber:

@@ -20,7 +20,7 @@ CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+\Z")
 MAX_NAME_LENGTH = 255
 
 READ_EVERY_S = 60.0
-"""The longest time between two reads of the list of traits, whatever their number is."""
+"""The longest time between two reads of the list of traits, even if their number is unchanged."""
 
 
 class TraitNotFound(errors.NotFound):

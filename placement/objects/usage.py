@@ -7,10 +7,10 @@ from placement.db import owner_usage_rows
 from placement.db.database import Database
 
 ALL = "all"
-"""Asks for one group of everything. No type has this name: theirs are upper-case."""
+"""The word for one group of everything. No type has this name, since types are upper-case."""
 
 UNKNOWN = "unknown"
-"""The group of the consumers that have no type."""
+"""The group of the consumers without a type."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from placement.placing.wishes import ChosenPlace, WishList
 from placement.search.work import Work
 
 MOST_IN_TREE = 500
-"""Candidates of one tree that are tried; where there are more, a refusal is not certain."""
+"""The number of candidates of one tree that are tried; if there are more, a refusal is not certain."""
 
 
 class _Step(NamedTuple):

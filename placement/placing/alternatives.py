@@ -20,14 +20,14 @@ from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
 
 TRIES = 1000
-"""Positions of all claims that are tried at most: where there is no deadline, this is the bound."""
+"""The most positions of all claims that are tried, which is the bound if there is no deadline."""
 
 SHARE = 3
-"""The share of the work left that each try may take: a third, and the last one all of it."""
+"""The divisor of the remaining work for each try: a third; the last try gets all of it."""
 
 Positions = Sequence[int]
 Placer = Callable[[Positions, Work], Sequence[ChosenPlace] | NoPlace]
-"""Places as many of the claims, from the first on, as there are positions."""
+"""A function that places the first claims, one for each position."""
 
 
 class Preferred(NamedTuple):

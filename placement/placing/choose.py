@@ -28,10 +28,10 @@ from placement.search.search import search
 from placement.search.work import Work, WorkEnded
 
 RESTARTS = 1000
-"""Orders of the claims, and domains of groups that are together, that are tried before all ways are."""
+"""The number of orders of claims, and domains of "together" groups, that are tried before all ways."""
 
 WAYS = 20_000
-"""Places that are tried when all ways are."""
+"""The number of places that are tried during the trial of all ways."""
 
 COUNTING_SEARCHES = 200
 """The largest cost of counting how often equal claims fit, in searches."""

@@ -30,11 +30,12 @@ from placement.search.tally import Stop, Stopped
 from placement.search.work import Work
 
 WAYS = 500
-"""Places that are tried before a member of a group is left out, beside orders of the members; and for all
-parts of a consumer that leaves several trees."""
+"""The number of places that are tried before a member of a group is left out, in addition to orders of the
+members; and for all parts of a consumer that leaves several trees.
+"""
 
 SHARE = 4
-"""The share of the work left that each search, and each choice, may take: a fourth."""
+"""The divisor of the remaining work for each search and each choice: a fourth."""
 
 HeldInTree = tuple[tuple[tuple[str, int], ...], ...]
 """The holdings of a consumer in one tree: on each provider, amounts by class."""

@@ -71,7 +71,7 @@ def _closest(cloud: Cloud, group: Group | None, step: Step, removed: Indexes) ->
 
 
 LACKING = -(2**62)
-"""Free of a class of which a provider has no inventory: less than any."""
+"""The free amount of a class without inventory: below any real amount."""
 
 
 def _free(cloud: Cloud, index: int, name: str) -> int:

@@ -30,13 +30,13 @@ SEARCHES_IN_TREES = 10
 """Searches of one tree that cost as much as one of a thousand providers."""
 
 WORK_IN_TREE = 20_000
-"""Placements that one search of one tree may try."""
+"""The number of placements that one search of one tree may try."""
 
 MOST = 2**62
 """The largest room of one provider that is counted: capacities exceed 64 bits, columns do not."""
 
 TIME_SHARE = 8
-"""The share of the time left that one search of one tree may take: one in eight."""
+"""The divisor of the remaining time for one search of one tree: one eighth."""
 
 
 @dataclass(slots=True)
@@ -360,7 +360,7 @@ def _limits(cloud: Cloud, request: CandidateRequest) -> dict[str, int]:
 
 
 TOGETHER = "all demands together"
-"""The limit for trees that reach providers for each demand, but no combination for all."""
+"""The limit for trees that reach providers for each demand but have no combination for all."""
 
 
 def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mask]]:

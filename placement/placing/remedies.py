@@ -15,10 +15,10 @@ from placement.search.search import search
 from placement.search.work import Work
 
 COUNTED = 1000
-"""The most candidates that are counted if the query has no limit (specification 07 section 2)."""
+"""The most candidates that are counted for a query without a limit (specification 07 section 2)."""
 
 LARGEST_SHARE = 4
-"""The share of the work left that each search after the first may take: a fourth."""
+"""The divisor of the remaining work for each search after the first: a fourth."""
 
 
 class BudgetSpent(Exception):

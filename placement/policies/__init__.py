@@ -38,7 +38,7 @@ BASE = {
         "Administrators, other services, and readers of the project that is asked about.",
     ),
 }
-"""Check and description of the rules that the others refer to."""
+"""Check and description of the rules to which the others refer."""
 
 CHECKS = {
     "usages": "rule:admin_or_project_reader_or_service_api",
@@ -122,9 +122,8 @@ GUARDED = {
     "usages": ("Show the usages of a project.", "GET /usages"),
     "reshaper:reshape": ("Move inventories and allocations between providers.", "POST /reshaper"),
 }
-"""The description of a rule, and each operation that it guards, by name without ``placement:``.
-
-Extensions declare theirs in their ``rules.py``.
+"""The description of a rule, and each guarded operation, by name without ``placement:``. Extensions
+declare their rules in their ``rules.py``.
 """
 
 

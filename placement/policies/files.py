@@ -22,11 +22,14 @@ from placement.conf import yaml_file
 from placement.policies import GUARDED, PREFIX, list_rules
 
 NEARLY = 0.9
-"""A name outside ``placement:`` that is at least so like one of our rules is taken for a misspelling of it.
-Other services have rules with similar names, such as ``project_member_api`` (0.83)."""
+"""The similarity above which a name outside ``placement:`` counts as a misspelling of one of our rules.
+Other services have rules with similar names, such as ``project_member_api`` (0.83).
+"""
 
 SIMILAR = 0.75
-"""A name that is at least so like an unknown one is offered where all are known, as within ``placement:``."""
+"""The similarity above which a name is offered instead of an unknown one, if all names are known, as
+within ``placement:``.
+"""
 
 JOINTS, NOT, OPEN, CLOSE = ("and", "or"), "not", "(", ")"
 REFERENCE = "rule:"

@@ -53,7 +53,7 @@ _BY_MINOR = {
     34: _make_consumer(_OBJECT_FORM, _OWNERS | _GENERATION, mappings=True),
     38: _make_consumer(_OBJECT_FORM, _OWNERS | _GENERATION | _TYPE, mappings=True),
 }
-"""A consumer's entry among many, by the first minor version it holds for."""
+"""A consumer's entry among many, by the first minor version in which it is valid."""
 
 PUT = Windows(
     {

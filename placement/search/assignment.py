@@ -21,7 +21,9 @@ MOST_THRESHOLDS = 4
 """Matchings of one class: each costs a repair per placement, and the exact check sees what they miss."""
 
 EXACT_AFTER = 100
-"""Placements without a solution after which each further one is checked exactly: dearer, and no dead ends."""
+"""The number of placements without a solution after which each further one is checked exactly, which costs
+more but avoids dead ends.
+"""
 
 
 class Assignment:
@@ -39,7 +41,7 @@ class Assignment:
         rules = problem.rules
         self._alone = rules.granular if rules.isolate else frozenset()
         self._seated = self._alone if len(self._alone) > 1 else frozenset()
-        """Slots of which a place takes one: for the exact check it has one seat for them."""
+        """Sets of slots of which a place takes one: for the exact check a place has one seat for them."""
         self._columns = {name: column for column, name in enumerate(rules.contested)}
         # Isolated slots never share a place, so a class that only they request needs no sums.
         others = [amounts for s, amounts in enumerate(rules.amounts) if s not in self._alone]
@@ -60,24 +62,23 @@ class Assignment:
         ]
         self._left = [list(place.rooms) for place in problem.places]
         self._full: dict[ContestedAmounts, BitSet] = dict.fromkeys(self._demand, 0)
-        """The positions that have become too full, by demand.
-
-        Kept up to date by each placement, so that the options of a slot are one operation on bits.
+        """The overfull positions by demand, updated by each placement, so that the options of a slot are
+        one operation on bits.
         """
         self._taken: BitSet = 0
         self._placed = [-1] * len(domains)
         self._users: dict[int, list[int]] = {}
-        """The positions that take something, by tree, before 1.29."""
+        """The positions that take a slot, by tree, before 1.29."""
         self._classes = sorted(summed.values())
         self._tried, self._trusting = 0, EXACT_AFTER
-        """Placements since the last solution, and how many there may be before each is checked exactly."""
+        """The placements since the last solution, and the number after which each is checked exactly."""
         self._exact: Completion | None = None
         self._witness: dict[int, int] = {}
-        """Positions for all slots that keep all rules, as the exact check found them last."""
+        """Positions for all slots that keep all rules, as last found by the exact check."""
         self._matchings = list(self._build_matchings())
         self._repaired = [self._to_repair(slot) for slot in range(len(domains))]
         self.possible = all(matching.possible for _, matching in self._matchings)
-        """Whether a solution is possible, as far as the matchings tell, and later the exact check."""
+        """Whether a solution is possible, according to the matchings, and later to the exact check."""
 
     def solutions(self) -> Iterator[Solution]:
         """Yield every assignment that keeps all rules."""

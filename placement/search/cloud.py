@@ -27,13 +27,13 @@ BLOCK = 256
 """Provider ids per digest block: about the square root of a large cloud."""
 
 FIRST_WINS = threading.Lock()
-"""Held for the moment in which one of several threads that have derived the same stores it."""
+"""A lock for the moment in which one of several threads with the same derived value stores it."""
 
 TREE_BITS = 24
 """A tree has fewer than 2**TREE_BITS providers: more do not fit into memory."""
 
 _ABSENT_IS_NEGATIVE = ("ids", "parents", "roots")
-"""Columns that say -1, and not 0, where no provider is."""
+"""Columns with the value -1, not 0, at free slots."""
 
 
 class BlockDigest(NamedTuple):

@@ -19,7 +19,7 @@ from placement.search.records import UsedInventory
 from placement.search.structure import hash_rows, longer
 
 LARGEST_AMOUNT = 2**31 - 1
-"""The largest amount that fits anywhere: max_unit is at most this (specification 02)."""
+"""The largest amount that fits anywhere: max_unit never exceeds it (specification 02)."""
 
 _FIELDS = ("class", *InventoryRecord._fields, "used")
 _KINDS = {"allocation_ratio": "f8"}
@@ -29,9 +29,8 @@ Terms = tuple[int | float, ...]
 """The fields of an ``InventoryRecord``; alike inventories share one."""
 
 Held = tuple[str, int, int, Terms]
-"""(class, capacity, used, terms): what the summaries show (section 4.3), and why it is so.
-
-Plain tuples: unlike named ones, the garbage collector stops visiting them.
+"""(class, capacity, used, terms): the values in the summaries (section 4.3), and their reasons. These are
+plain tuples: unlike named ones, the garbage collector stops visiting them.
 """
 
 

@@ -19,7 +19,7 @@ from placement.search.problem import (
 )
 
 COST_OF_SPLIT = 50
-"""Placements that take as long as checking one part of a split."""
+"""The number of placements that take as long as checking one part of a split."""
 
 
 class Solutions:

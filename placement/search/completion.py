@@ -18,18 +18,19 @@ from typing import NamedTuple
 from placement.search.problem import BitSet, bit_set, members
 
 PerClass = tuple[int, ...]
-"""The amounts by class that several slots contest; under isolate also a seat, of which each place has one."""
+"""The amounts of the contested classes, by class; under isolate also a seat, of which each place has one."""
 
 Counts = tuple[int, ...]
 """The number of slots, by kind."""
 
 MOST_DEAD_ENDS = 50_000
-"""Remembered at most, over all hosts of a search: beyond that memory would grow as long as the work does."""
+"""The most states remembered over all hosts of a search: without a bound, memory would grow as long as the
+work lasts.
+"""
 
 FINE = 512
-"""Up to so many units of a class all sums are looked at that can be reached.
-
-They are the bits of one number: with a terabyte of memory counted in MB it would have a million of them.
+"""The number of units of a class up to which all reachable sums are computed. The sums are the bits of one
+number: for a terabyte of memory counted in MB it would have a million bits.
 """
 
 

@@ -325,7 +325,7 @@ def _make_unsuffixed_slots(
 
 _OF_EACH = (Scope.EACH, Scope.EACH_AND_ROOT)
 _OF_ONE = (*_OF_EACH, Scope.SOME)
-"""The scopes that are one test where one provider serves the group: it is each and some provider then."""
+"""The scopes that are one test if one provider serves the group, which then is both each and any provider."""
 
 
 def _keep_trees(

@@ -27,13 +27,13 @@ class Scope(Enum):
 
     EACH = "each provider"
     EACH_AND_ROOT = "each provider and the root"
-    """Every provider, and the root of the tree."""
+    """The scope of every provider, and the root of the tree."""
     SOME = "some provider"
-    """One provider is enough: only a combination can tell if there are several."""
+    """The scope in which one provider is enough: only a combination can decide if there are several."""
     EACH_OR_ROOT = "each provider or its root"
-    """Every provider; in the anchor's own tree it is enough that the root does."""
+    """The scope of every provider; in the anchor's own tree the root alone suffices."""
     TREE = "the tree"
-    """Every provider, and no sharing provider of another tree. Tested with the amounts."""
+    """The scope of every provider, without sharing providers of other trees. Tested with the amounts."""
 
 
 @dataclass(frozen=True, slots=True)

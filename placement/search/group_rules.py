@@ -25,7 +25,7 @@ class GroupRule:
     at_most: int = 1
     of: tuple[str, ...] = ()
     _among: frozenset[str] = field(init=False, repr=False, compare=False)
-    """The aggregates of ``of`` as a set, so that few aggregates are looked at for a tree that is in few."""
+    """The aggregates of ``of`` as a set, so that a tree with few aggregates needs few look-ups."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_among", frozenset(self.of))

@@ -21,7 +21,7 @@ class IndexSet:
 
     def __init__(self, owner: object = None) -> None:
         self.owner = owner
-        """The object that may change it in place (see ``Cloud.snapshot``)."""
+        """The owner, which can change the set in place (see ``Cloud.snapshot``)."""
         self._few: set[int] | None = set()
         self._bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._count = 0

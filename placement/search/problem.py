@@ -14,7 +14,7 @@ from math import perm, prod
 from placement.search.work import FIRST_PATIENCE, PATIENCE_SHARE, Work
 
 BitSet = int
-"""Bit n is set if n is in the set: ``a & ~b`` is what is only in a, ``a >> n & 1`` whether n is in a."""
+"""A bit set: bit n is set if n is a member; ``a & ~b`` is the difference, ``a >> n & 1`` a membership."""
 
 SlotDomains = tuple[BitSet, ...]
 """The positions that may take a slot, by slot."""

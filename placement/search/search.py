@@ -24,16 +24,16 @@ from placement.search.tally import Stop, Stopped, Tally
 from placement.search.work import Work, WorkEnded
 
 FIRST = 256
-"""Trees that a search looks at first, at least, for what it answers."""
+"""The least number of trees that a search reads first."""
 
 GROWTH = 4
-"""How much larger each further part of the trees is than the one before it."""
+"""The growth factor of each further part of the trees."""
 
 MOST_STUCK = 3
-"""Slots that a search which found nothing names."""
+"""The number of slots that a search without a result names."""
 
 SPARSE = 16
-"""The fraction of trees (one in so many) below which no parts are looked for: they are removed at once."""
+"""The fraction of trees (one in this many) below which no parts are searched: they are removed at once."""
 
 
 def search(

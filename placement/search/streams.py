@@ -26,7 +26,7 @@ from placement.search.structure import MIX, hash_rows
 from placement.search.work import Work
 
 WORD = 62
-"""Bits of a feature word: fits a signed 64-bit column."""
+"""The bits of a feature word, which fit into a signed 64-bit column."""
 
 IntArray = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ import numpy as np
 from placement.search.index_set import Mask
 
 ANY_OF = " or "
-"""The text between the names of a step's subject of which one is enough."""
+"""The text between alternative names in a step's subject."""
 
 
 class _Explained(StrEnum):

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from math import inf
 
 WORK_LIMIT = 2_000_000
-"""Placements tried for one request before it gives up, whatever the time."""
+"""The number of placements tried for one request before it gives up, even before the deadline."""
 
 PATIENCE_SHARE = 20
-"""The share of the limit that one kind of tree may spend without finding anything more."""
+"""The divisor of the limit for one kind of tree without a further result."""
 
 FIRST_PATIENCE = 5000
-"""Placements after which a kind of tree without a solution is set aside until all others had their turn."""
+"""The placements after which a kind of tree without a solution is set aside until all others were tried."""
 
 LOOK_EVERY = 64
-"""Placements between two looks at the time."""
+"""The number of placements between two checks of the time."""
 
 
 def endless() -> float:

@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 OPEN_PATHS = frozenset({"", "/"})
 
 PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
-"""The beginnings of the paths that a word of ``[insight]/public`` opens."""
+"""The prefixes of the paths that a word of ``[insight]/public`` opens."""
 
 
 class IdentityUnavailable(errors.Unavailable):

@@ -23,13 +23,13 @@ LOG = logging.getLogger(__name__)
 REMEMBERED_DECISIONS = 4096
 
 ALWAYS, NEVER = "@", "!"
-"""Checks that ask nothing, as the language of policies writes them."""
+"""Checks without a condition, in the policy language."""
 
 UNDECIDED = (RecursionError, SyntaxError, TypeError, ValueError)
 """The errors of oslo.policy for a rule that refers to itself, or for a check that it cannot compare."""
 
 USUAL_PLACES = ("~/.placement", "~", "/etc/placement", "/etc")
-"""The folders in which oslo.config looks for files last."""
+"""The folders that oslo.config searches last."""
 
 Stamp = tuple[Any, ...]
 

@@ -21,7 +21,7 @@ GROUP = "healthcheck"
 BACKEND = "placement_database"
 
 PATIENCE_S = 2.0
-"""How long a check waits for the database. Load balancers wait little longer for the check."""
+"""How long a check waits for the database. Load balancers wait only a little longer for the check."""
 
 NOT_SET = (cfg.Locations.opt_default, cfg.Locations.set_default)
 

@@ -11,7 +11,7 @@ SERVICE_TYPE = "placement"
 HEADER = "openstack-api-version"
 LATEST = "latest"
 BESIDE_THE_API = "/-/"
-"""How paths begin that no version of the compatible API will ever have (specification 07 section 1)."""
+"""The prefix of paths that no version of the compatible API will ever have (specification 07 section 1)."""
 
 
 class Version(NamedTuple):

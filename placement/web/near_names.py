@@ -12,10 +12,12 @@ MOST = 3
 """The longest list of names."""
 
 SIMILAR = 0.75
-"""How much of two names must agree, by difflib's ratio."""
+"""The least similarity of two names, by difflib's ratio."""
 
 MOST_COMPARED = 5_000
-"""Names that are compared: the first ones, which are the standard ones. A name takes a few microseconds."""
+"""The number of names that are compared: the first ones, which are the standard ones. A name takes a few
+microseconds.
+"""
 
 
 def find_near(name: str, existing: Iterable[str]) -> list[str]:

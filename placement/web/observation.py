@@ -28,7 +28,7 @@ LONGEST_SHAPE = 1000
 HIDDEN = "…"
 
 Watcher = Callable[[Environ, telemetry.Trace, float], None]
-"""Called after each request with its environ, what was noted of it, and its seconds."""
+"""A watcher that is called after each request with its environ, its trace, and its seconds."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 

@@ -69,11 +69,13 @@ class Request(webob.BaseRequest):
     conf: cfg.ConfigOpts
     context: RequestContext
     begun: Mapping[str, Any]
-    """What the extensions have made for this application, by name."""
+    """The objects that the extensions have made for this application, by name."""
     route: str = ""
     """The template of the path, as the URL page has it."""
     authorize: Callable[[str], None]
-    """Refuses a caller whom one more rule, named without ``placement:``, does not admit (403)."""
+    """A function that refuses a caller whom a further rule, named without ``placement:``, does not admit
+    (403).
+    """
     path_args: dict[str, str]
     _body: bytes | None = None
 

@@ -61,11 +61,10 @@ def bound_reading(request: Request) -> Iterator[Work]:
 
 
 CONNECTION_EVERY_S = 0.05
-"""How often a search looks at its connection.
-
-Each look lends the interpreter to another thread, if one is quick enough to take it, and starts the time
-anew after which a thread may demand it. With a look at every turn a small search beside a hard one waited 100
-to 220 ms in one of a hundred cases, in some runs one of twenty; now 5 to 15 ms.
+"""How often a search checks its connection. Each check lends the interpreter to another thread, if one is
+quick enough to take it, and restarts the time after which a thread may demand it. With a check at every
+step a small search next to a hard one waited 100 to 220 ms in one of a hundred cases, in some runs one of
+twenty; now it waits 5 to 15 ms.
 """
 
 

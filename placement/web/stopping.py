@@ -14,7 +14,9 @@ from types import FrameType
 from typing import Any
 
 UNTOLD_S = 1.0
-"""The longest wait under mod_wsgi: Apache tells its processes of a stop when all answers are given."""
+"""The longest wait under mod_wsgi: Apache notifies its processes of a stop only when all answers are
+given.
+"""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _OF_PROCESS = Path("/proc/self")

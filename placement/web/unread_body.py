@@ -24,7 +24,7 @@ LONGEST_S = 10.0
 
 PIECE = 64 * 1024
 LONGEST_LENGTH = 18
-"""Digits of a Content-Length that is read at all."""
+"""The most digits of a Content-Length that is read."""
 
 
 class _Body:

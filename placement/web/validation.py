@@ -17,10 +17,10 @@ SHOWN_CHARACTERS = 1000
 """A longer value is shown by its beginning and end."""
 
 SHOWN_MEMBERS = 2000
-"""How many members of a value, of all levels together, are printed before the text is shortened."""
+"""The most members of a value, over all levels, that are printed before the text is shortened."""
 
 COMPARED_FAILURES = 100
-"""The number of failures among which the one nearest the root is chosen: each takes some 60 us to word."""
+"""The number of failures among which the one nearest the root is chosen; each takes about 60 us to word."""
 
 UNIQUE = {"uniqueItems": True}
 

@@ -4,7 +4,9 @@ import os
 import sys
 
 VARIABLE = "PLACEMENT_THREADS"
-"""Set by the servers that tell it nowhere else: gunicorn by its configuration file, and placement-api."""
+"""The environment variable of servers that show the number nowhere else: gunicorn's configuration file and
+placement-api set it.
+"""
 
 UNKNOWN = 4
 

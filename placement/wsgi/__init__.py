@@ -25,7 +25,7 @@ from placement.web import auth, stopping
 LOG = logging.getLogger(__name__)
 
 M_ARENA_MAX = -8
-"""Number of the option in malloc.h of the GNU C library."""
+"""The number of the option in malloc.h of the GNU C library."""
 
 
 def init_application() -> Callable[..., Any]:
@@ -120,9 +120,8 @@ def _workers() -> str:
 
 
 SWITCH_S = 0.001
-"""How long a thread may keep the interpreter that another waits for; Python's own value is 0.005.
-
-A small search needs it several times, and waits so long each time while a hard search runs beside it.
+"""How long a thread can keep the interpreter while another waits; Python's own value is 0.005. A small
+search needs the interpreter several times, and waits this long each time next to a hard search.
 """
 
 

@@ -36,7 +36,7 @@ from placement.search.tally import Stopped
 from placement.search.work import Work, WorkEnded
 
 MOST_NAMED = 100
-"""The most homeless consumers that are named of one place."""
+"""The most homeless consumers of one place that are named."""
 
 
 class FailureDomain(NamedTuple):

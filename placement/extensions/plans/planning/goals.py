@@ -23,13 +23,13 @@ from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
 MOST_PLACES = 20_000
-"""Places that are looked at for one request."""
+"""The most places that are considered for one request."""
 
 MOST_PACKED = 2_000
-"""Ways to put several requests into places that are tried before it is not certain that they do not fit."""
+"""The most distributions of several requests that are tried before the answer is uncertain."""
 
 MOST_OVERLAPPING = 300
-"""Places with room of which some take from one another, up to which other ways are tried."""
+"""The number of places that share room up to which other distributions are tried."""
 
 
 class GoalReached(NamedTuple):
