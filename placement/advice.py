@@ -19,7 +19,7 @@ _CONNECTION = refusals.OPTION
 _FORM = "Write it as in postgresql://user:password@host/placement, mysql+pymysql://... or sqlite:////path."
 _DRIVERS = ("psycopg2", "pymysql", "MySQLdb")
 _FILES = ("ssl_ca", "ssl_cert", "ssl_key")
-"""Parameters of the URL that name files, which drivers of MySQL open without saying which one they lack."""
+"""Parameters of the URL that name files; MySQL's drivers open these without naming a missing one."""
 
 _NOT_VALID = re.compile(
     r"^Value for option (?P<option>\S+)(?: from LocationInfo\(.*detail='(?P<place>.*?)'\))?"
@@ -39,7 +39,7 @@ _VALUES = (
     (re.compile(r"could not convert string to float: (.*)"), r"\1 is not a number"),
     (re.compile(r"Unexpected boolean value (.*)"), r"\1 is neither true nor false"),
 )
-"""The words of the interpreter about values, and the words for operators."""
+"""The interpreter's words about values, and our words for operators."""
 
 
 class NotConfigured(Exception):
@@ -59,7 +59,7 @@ _TOLD_ALREADY = (
     *(SchemaError, MigrationBlocked, NotConfigured, LogConfigError),
     *(errors.NumberAtBound, errors.SequenceBehind),
 )
-"""Errors whose own words say what to do."""
+"""Errors whose own text says what to do."""
 
 
 def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:

@@ -49,7 +49,8 @@ def PlacementDirect(  # The name is published; it was a class earlier.
     )
     # The session is closed first, because a pooled connection would still reach the service.
     with served as url, requests.Session() as transport:
-        transport.trust_env = False  # The settings prevent a proxy, and a password for the random host.
+        # Neither a proxy nor a password may be used for the random host.
+        transport.trust_env = False
         yield adapter.Adapter(
             session.Session(auth=None, session=transport),
             service_type="placement",

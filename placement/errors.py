@@ -34,13 +34,13 @@ class PlacementError(Exception):
     retry: ClassVar[Retry] = Retry.NEVER
     text: ClassVar[str] = ""
     of_consumers: ClassVar[bool] = False
-    """The reason may be the allocations of consumers."""
+    """Whether allocations of consumers can be the reason."""
     is_amid_expired: ClassVar[bool] = False
-    """Expired allocations may be the reason: the service removes them and tries the request again."""
+    """Whether expired allocations can be the reason: the service removes them and tries the request again."""
     about: ClassVar[str] = ""
     """The field of the error that names the refused part of the request."""
     near: ClassVar[Sequence[str]] = ()
-    """Names that exist and resemble the one that does not (specification 01 section 9.2)."""
+    """Existing names that resemble the unknown one (specification 01 section 9.2)."""
 
     if TYPE_CHECKING:
         # The type checker makes an __init__ for classes with fields; other classes use this one.

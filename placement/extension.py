@@ -36,9 +36,9 @@ class Service:
     picture: Picture
     written: Sequence[tuple[str, str]]
     request_watchers: list[RequestWatcher] = field(default_factory=list)
-    """Called with each request that has ended."""
+    """The functions called with each request that has ended."""
     work_watchers: list[Callable[[Trace], None]] = field(default_factory=list)
-    """Called with the trace of each piece of work that no client has asked for."""
+    """The functions called with the trace of each work that no client has requested."""
     _begun: dict[str, Any] = field(default_factory=dict)
 
     def begin(self, name: str) -> Any:

@@ -1,6 +1,6 @@
-"""Names and times as answers, a log, a terminal and a shell may have them.
+"""Safe forms of names and times for answers, logs, terminals and shells.
 
-A name from the database may have any character.
+A name from the database can contain any character.
 """
 
 import shlex
@@ -21,14 +21,14 @@ def escape_unprintable(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """Escape the same in a text of several lines, which stay lines."""
+    """Escape the same characters in a text of several lines, but keep its line breaks."""
     return "\n".join(map(escape_unprintable, text.split("\n")))
 
 
 def quote_word(word: str) -> str:
     """Return a word as a shell reads it back; with unprintable characters in the form ``$'...'``.
 
-    Three octal digits, since a shell may read more than two digits after ``\\x``.
+    Characters are written with three octal digits, since a shell may read more than two after ``\\x``.
     """
     if word.isprintable():
         return shlex.quote(word)
@@ -42,6 +42,6 @@ def quote_word(word: str) -> str:
 
 
 def show_time(time_ms: int) -> str:
-    """Return a time, in milliseconds since the epoch, as answers have it."""
+    """Return a time, given in milliseconds since the epoch, in the form of answers."""
     moment = EPOCH + timedelta(milliseconds=min(max(0, time_ms), _LAST_MS))
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Tracing with OSProfiler, where it is installed and ``[profiler]/enabled`` (01, layer 0)."""
+"""Tracing with OSProfiler, if it is installed and ``[profiler]/enabled`` (01, layer 0)."""
 
 import socket
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def set_up(conf: cfg.ConfigOpts, database: Database) -> None:
 
 
 class _Tracing(Observer):
-    """One trace point for each message to the database, named as OSProfiler's own for SQLAlchemy are."""
+    """An observer that makes a trace point for each database message, named like OSProfiler's own."""
 
     def before(self, connection: Connection, sent: Message) -> None:
         texts = "; ".join(each.text for each in sent.statements)

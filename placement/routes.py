@@ -1,6 +1,6 @@
 """The URL map of the compatible API on one page: path, method, microversion window, policy rule, function.
 
-What is served under ``/-/`` stands, in the same words, in ``routes.py`` of each extension.
+The routes under ``/-/`` are in the same form in ``routes.py`` of each extension.
 
 ``shows`` answers a GET with a body (Accept is checked), ``takes`` needs a JSON body (Content-Type
 is checked), ``acts`` does neither. ``since`` and ``until`` are minor versions, both inclusive.

@@ -1,8 +1,8 @@
 """The figures of a request while it is served, each declared once: here, or in an extension (07 section 6).
 
-Modules of every layer note figures in the trace of the thread, and nothing where there is none.
-:mod:`placement.web.observation` begins a trace; the metrics and the line of slow requests are made of it, and
-of what the figures say of themselves.
+Modules of every layer note figures in the trace of the thread, or nowhere if it has none.
+:mod:`placement.web.observation` begins a trace. The metrics and the log line of slow requests are made from
+the trace and from the declarations of figures.
 """
 
 import threading
@@ -21,12 +21,12 @@ from placement import installed
 class Figure:
     """The declaration of a figure.
 
-    :param name: of the metric, after ``placement_``.
-    :param text: the metric's help; empty: there is no metric.
-    :param label: the name of its label; its values are few, whatever clients send.
-    :param by_operation: method and route are labels too.
-    :param at_zero: labels that are shown before they count; of a figure by operation, for each that writes.
-    :param in_log: the line of a slow request shows it.
+    :param name: the name of the metric, after ``placement_``.
+    :param text: the metric's help; an empty text means no metric.
+    :param label: the name of its label, whose values are few regardless of clients.
+    :param by_operation: whether method and route are labels too.
+    :param at_zero: labels that are shown from the start; for a figure by operation, for each write.
+    :param in_log: whether the line of a slow request shows it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Counter(Figure):
     """A number that only grows."""
 
     def count(self, label: str = "", *, number: float = 1) -> None:
-        """Note so many more."""
+        """Add to the number."""
         if (trace := _current.trace) is not None:
             key = self, label
             trace.counts[key] = trace.counts.get(key, 0) + number
@@ -56,7 +56,7 @@ class Counter(Figure):
 class Histogram(Figure):
     """Values, counted by size.
 
-    :param only_with: the name of another, of which a request must have a value for this one's to count.
+    :param only_with: count only if the request also has a value for the figure of this name.
     """
 
     buckets: Sequence[float]
@@ -73,15 +73,15 @@ Mode = Literal["liveall", "livesum", "livemostrecent"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Gauge(Figure):
-    """A number as it is now.
+    """A present number.
 
-    :param mode: the way of ``prometheus_client`` in which those of several processes become one.
+    :param mode: how ``prometheus_client`` combines the numbers of several processes.
     """
 
     mode: Mode
 
     def set(self, value: float) -> None:
-        """Note it."""
+        """Note the number."""
         if (trace := _current.trace) is not None:
             trace.levels[self] = value
 
@@ -133,7 +133,7 @@ SEARCH_STAGE_SECONDS = Histogram(
     text="Seconds of searches for candidates, by stage.",
     label="stage",
     buckets=SECONDS,
-    # An unknown name, or a client that hangs up, ends a search early: stages would look short.
+    # An unknown name, or a client that hangs up, ends a search early and would make stages look short.
     only_with="search_candidates",
     in_log=True,
 )
@@ -243,7 +243,7 @@ _OF_CORE = tuple(each for each in vars().values() if isinstance(each, Figure))
 
 @cache
 def list_figures() -> tuple[Figure, ...]:
-    """Return all figures in the order of the metrics: of requests, of the extensions, of the process."""
+    """Return all figures in the order of the metrics: requests, extensions, process."""
     modules = installed.find_modules("figures").values()
     others = [figure for module in modules for figure in module.FIGURES]
     return tuple(dict.fromkeys([*_OF_REQUESTS, *others, *_OF_CORE]))
@@ -253,7 +253,7 @@ def list_figures() -> tuple[Figure, ...]:
 
 
 class Trace:
-    """The figures of one request: by figure and label, "" for a figure without labels."""
+    """The figures of one request, by figure and label; "" for a figure without labels."""
 
     def __init__(self) -> None:
         self.route = "none"
@@ -278,18 +278,18 @@ _current = _Current()
 
 
 def begin() -> Trace:
-    """Begin to note what this thread does, and return the trace."""
+    """Begin a trace of this thread, and return it."""
     trace = _current.trace = Trace()
     return trace
 
 
 def end() -> None:
-    """Stop noting."""
+    """End the trace of this thread."""
     _current.trace = None
 
 
 def drop(trace: Trace) -> None:
-    """Record nothing of a trace."""
+    """Discard a trace."""
 
 
 def current() -> Trace:
@@ -313,7 +313,7 @@ def note_stage(stage: str) -> None:
     """Note that a stage of a search has ended, and that the next begins."""
     if (trace := _current.trace) is not None:
         now_s = perf_counter()
-        # A search that begins anew has its stages twice, and is still one search.
+        # A search that begins again has its stages twice, and is still one search.
         seconds = trace.values.setdefault((SEARCH_STAGE_SECONDS, stage), [0.0])
         seconds[0] += now_s - trace.stage_since_s
         trace.stage_since_s = now_s
@@ -326,7 +326,7 @@ def note_lock() -> None:
 
 
 def note_unlock() -> None:
-    """Note that the transaction has ended, and released what it had locked."""
+    """Note that the transaction has ended and released its locks."""
     if (trace := _current.trace) is not None and trace.locked_since_s is not None:
         PROVIDERS_HELD_SECONDS.observe(perf_counter() - trace.locked_since_s)
         trace.locked_since_s = None
@@ -340,13 +340,13 @@ def note_wait(seconds: float) -> None:
 
 
 def note_idle(seconds: float) -> None:
-    """Note for how long the request has waited as its client wished: it was not slow."""
+    """Note for how long the request waited at its client's wish, which does not count as slow."""
     if (trace := _current.trace) is not None:
         trace.idle_s += seconds
 
 
 def note_refresh(kind: str, read: int, providers: int) -> None:
-    """Note how the picture was refreshed, how many providers were read for it, and how many it has."""
+    """Note the refresh of the picture, the number of providers read, and their total."""
     PICTURE_REFRESHES.count(kind)
     if read:
         PICTURE_PROVIDERS_READ.count(number=read)

@@ -1,4 +1,4 @@
-"""The name and version of this distribution, and the other one that brings a package of the same name."""
+"""The name and version of this distribution, and the check for the other one with the same package name."""
 
 from importlib import metadata
 
@@ -6,11 +6,13 @@ DISTRIBUTION = "placement-service"
 VERSION = "1.0.0"
 
 OPENSTACK = "openstack-placement"
-"""The distribution of the OpenStack service. One name is looked up: to scan all would take a second."""
+"""The distribution of the OpenStack service. One name is looked up, since scanning all would take a
+second.
+"""
 
 
 def second_owner() -> str | None:
-    """Return a sentence about the OpenStack service if it is installed beside this one, else None."""
+    """Return a sentence if the OpenStack service is installed in the same environment, otherwise None."""
     try:
         version = metadata.version(OPENSTACK)
     except metadata.PackageNotFoundError:

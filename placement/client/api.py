@@ -29,10 +29,10 @@ INVENTORY_IN_USE = "placement.inventory.inuse"
 TRAITS_PER_REQUEST = 100
 
 REQUESTS_AT_ONCE = 8
-"""Fewer than the ten connections that a session of requests keeps open."""
+"""The number is below the ten connections that a session of requests keeps open."""
 
 NOT_OFFERED = (400, 403, 405, 406)
-"""Answers of services and proxies to a request that they do not know or allow."""
+"""The statuses with which services and proxies answer a request that they do not know or allow."""
 
 _T = TypeVar("_T")
 _Failure = TypeVar("_Failure", bound=exc.PlacementClientError)

@@ -26,13 +26,13 @@ ATTEMPTS = 3
 """How often a claim is sent if the service is not available, and says that nothing was written."""
 
 PAUSE_S = 1.0
-"""The pause between two attempts, if the answer does not name one."""
+"""The pause between two attempts if the answer does not name one."""
 
 PAGE_SIZE = 1000
-"""Holds that are asked for at once."""
+"""The number of holds per request."""
 
 OUTCOME_UNKNOWN = "outcome_unknown"
-"""The reason of the one 503 of the service after which something may have been written."""
+"""The reason of the only 503 of the service after which the claim may have been written."""
 
 
 class ClaimFailed(exc.PlacementClientError):

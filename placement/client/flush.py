@@ -25,13 +25,13 @@ from placement.client.provider_tree import (
 Allocations = Mapping[str, Mapping[str, Any]]
 
 FOLLOWS = 5
-"""How often a reshape adopts generations that claims have moved, before it is computed again."""
+"""The number of times that a reshape adopts generations moved by claims, before it is computed again."""
 
 LOST_BEFORE_CLOSING = 2
-"""The number of lost attempts of a reshape after which new claims of the moving resources are kept out."""
+"""The number of lost attempts of a reshape after which the moving inventories are closed to new claims."""
 
 CONSUMER_MOVED = "consumer_generation"
-"""The reason of a conflict that no new generation of a provider can mend."""
+"""The reason of a conflict that no new generation of a provider can resolve."""
 
 AFTER_RESHAPE = (
     "The reshape is done: inventories and allocations have moved. Providers to be deleted, traits and"

@@ -21,7 +21,7 @@ Records = dict[str, dict[str, Any]]
 """Consumer UUID to allocation record, as GET /allocations/{consumer} answers it."""
 
 ProgressCallback = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done, and how much there is."""
+"""A callback that takes the current work, the amount done, and the total."""
 
 LOG_EVERY = 0.1
 

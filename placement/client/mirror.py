@@ -28,11 +28,11 @@ from placement.client.api import PlacementAPI, parts, problem_of, read_document
 TOO_OLD = "token_too_old"
 
 TREES_AT_ONCE = 50
-"""Changed trees that are read in one request: their uuids fit into any server's longest line."""
+"""The number of changed trees per request: their uuids fit into any server's longest line."""
 
 PAGE_SIZE = 500
 PAUSE_S = 1.0
-"""The pause between two questions, if the service answers at once because enough others wait."""
+"""The pause between two questions if the service answers at once because enough others wait."""
 
 Tree = Mapping[str, Any]
 

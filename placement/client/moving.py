@@ -20,19 +20,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PLANS = 10
-"""How often a run plans at most; the last plan of a run that ends well has no steps."""
+"""The most plans of a run; the last plan of a successful run has no steps."""
 
 PLANS_AROUND = 100
-"""How often one plan is made anew because it names what cannot move, or where nothing can go."""
+"""The most repetitions of one plan because it names a consumer that cannot move or an unusable tree."""
 
 EXCEPT_MOST = 10_000
-"""The most consumers that a plan can be told to leave where they are. The service sets this limit."""
+"""The most consumers that a plan can leave in place. The service sets this limit."""
 
 NOT_TO_MOST = 1_000
 """The most trees that a plan can leave out as destinations. The service sets this limit."""
 
 REFUSALS = 2
-"""After so many refused moves a consumer stays where it is."""
+"""The number of refused moves after which a consumer stays."""
 
 TOLD_TO_STOP = "it was told to stop; run it again to go on"
 

@@ -13,16 +13,18 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from placement.client.sending import NotAnswered, require_names, send_request
 
 MICROVERSION = "2.80"
-"""From Train: migrations have uuids and pages, and the servers of a cell that is down are listed."""
+"""The version since Train: migrations have uuids and pages, and lists include servers of a cell that is
+down.
+"""
 
 HOLDS_NOTHING = frozenset({"BUILD", "DELETED", "ERROR", "SHELVED_OFFLOADED", "UNKNOWN"})
-"""States of a server in which it need not hold resources; UNKNOWN in a cell that is down."""
+"""States of a server in which it may have no allocations; UNKNOWN is in a cell that is down."""
 
 UNSETTLED = frozenset({"BUILD", "DELETED", "UNKNOWN", "VERIFY_RESIZE"})
-"""States of a server that do not tell where it will be, or where it is."""
+"""States of a server that do not show its present or future host."""
 
 OVER = frozenset({"cancelled", "completed", "confirmed", "done", "failed", "reverted"})
-"""States of a migration that has given back what it held."""
+"""States of a migration that has released its allocations."""
 
 TYPES = frozenset({"INSTANCE", "MIGRATION", None})
 """The types of consumers that Nova makes; None is from before microversion 1.38."""

@@ -14,22 +14,22 @@ from placement.client.plans import Step, consumer_of
 from placement.client.provider_names import ProviderNames
 
 STEP_S = 3600.0
-"""How long a step may take."""
+"""The longest time of a step."""
 
 SHELVE_S = 300.0
-"""How long a server that was unshelved may take to be shelved again, where its step has taken too long."""
+"""The longest time for shelving an unshelved server again after its step has taken too long."""
 
 POLL_S = 2.0
 """The pause between two questions about the progress of a step."""
 
 UNANSWERED_MOST = 5
-"""The most questions in a row that Nova may leave without an answer."""
+"""The most successive questions that Nova may leave unanswered."""
 
 ABOUT_DESTINATION = frozenset({400, 409})
-"""The statuses by which Nova refuses a migration to the host that is named; others are about the request."""
+"""The statuses with which Nova refuses a migration to the named host; others concern the request."""
 
 SAMPLE = 20
-"""At least one of so many servers must hold something here, or this may be the Nova of another cloud."""
+"""One of this many servers must have allocations here; otherwise this may be the Nova of another cloud."""
 
 
 class MoveKind(Enum):
@@ -47,7 +47,7 @@ WAYS = {
     "SHUTOFF": MoveKind.COLD,
     "SHELVED": MoveKind.SHELVED,
 }
-"""How a server moves, by its state in Nova."""
+"""The way in which a server moves, by its state in Nova."""
 
 CONFIRM = "openstack server resize confirm {server}, or openstack server resize revert {server}"
 """The commands that end an open resize or cold migration of a server; each works for both."""
@@ -62,7 +62,7 @@ OBSTACLES = {
     "UNKNOWN": "its cell does not answer: openstack compute service list",
     "VERIFY_RESIZE": f"its resize or migration is not confirmed: {CONFIRM}",
 }
-"""Why a server cannot move, by its state."""
+"""The reason why a server cannot move, by its state."""
 
 
 class WrongNova(exc.PlacementClientError):

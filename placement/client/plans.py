@@ -25,7 +25,7 @@ from placement.client.api import PlacementAPI, problem_of, read_document
 from placement.client.claims import ATTEMPTS, choose_pause, wrote_nothing
 
 Step = Mapping[str, Any]
-"""As in the answer: a move has ``consumer_uuid``, a removal ``remove``."""
+"""A step as in the answer: a move has ``consumer_uuid``, a removal ``remove``."""
 
 
 class PlanFailed(exc.PlacementClientError):

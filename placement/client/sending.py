@@ -14,7 +14,7 @@ GROUPS = "/-/groups/"
 """The path before the name of a group; a name may contain slashes."""
 
 EMPTY_FOR_NONE = "avoid"
-"""The only parameter of a query that may be empty: no trait, in place of those of the service."""
+"""The only parameter of a query that may be empty: it replaces the service's traits by no trait."""
 
 
 def send_request(

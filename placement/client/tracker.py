@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 WRITING = "The providers of the node were being written."
-"""The note of each error of a flush or a reshape: at start-up it is fatal, whatever its kind."""
+"""The note on each error of a flush or a reshape: at start-up such an error is fatal."""
 
 
 @contextlib.contextmanager

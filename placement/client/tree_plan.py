@@ -31,9 +31,9 @@ class TreePlan:
     wanted: ProviderTree
     moves: list[Move] = field(default_factory=list)
     allocations: Records = field(default_factory=dict)
-    """Final records of the consumers that move."""
+    """Final records of the moving consumers."""
     refusals: list[str] = field(default_factory=list)
-    """Why the file cannot be applied, one reason each."""
+    """The reasons why the file cannot be applied."""
 
     def changed_inventories(self) -> list[str]:
         """List the providers whose inventory changes, with the providers to be removed."""

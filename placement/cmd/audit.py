@@ -37,7 +37,7 @@ NOTHING: Mapping[str, Resources] = MappingProxyType({})
 COLUMNS = ("Type", "Project", "Age", "Consumer")
 
 FEW = 0.1
-"""The share of the consumers compared that may be wrong before the list is doubted, not the ledger."""
+"""The share of wrong consumers above which the audit doubts the list, not the ledger."""
 
 
 class AuditError(Exception):

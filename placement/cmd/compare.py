@@ -30,10 +30,10 @@ HTTP = ("http://", "https://")
 MOST_SEARCHES, MOST_AT_ONCE = 1_000_000, 256
 
 TIMEOUT_S = 60.0
-"""The default of ``--timeout``: each question is one that a service answers within seconds."""
+"""The default of ``--timeout``: a service answers each question within seconds."""
 
 SHOWN = 20
-"""Differences of one kind that are shown in full; ``--json`` has all of them."""
+"""The number of differences of one kind that are shown in full; ``--json`` has all of them."""
 
 _EPILOG = """OLD and NEW are each the URL of a service, reached with the authentication options, or the
 name of a cloud of clouds.yaml. Only GET requests are sent. A question with different answers is asked

@@ -29,13 +29,13 @@ class Severity(enum.IntEnum):
     """The effect of a finding on a start."""
 
     REMARK = enum.auto()
-    """A remark: nothing is wrong, and the exit code is never 1 for it."""
+    """A remark: nothing is wrong, so the exit code is never 1 for it."""
     NOTE = enum.auto()
     """The service starts and says the same in its log."""
     TRANSIENT = enum.auto()
-    """A failure that may pass by itself: a start waits for that, a reload would replace a working service."""
+    """A failure that can pass by itself: a start waits, but a reload would replace a working service."""
     FATAL = enum.auto()
-    """The service would not start, or answer every request with an error."""
+    """The service would not start, or would answer every request with an error."""
 
 
 COUNTED = {None: Severity.NOTE, "reload": Severity.TRANSIENT, "start": Severity.FATAL}

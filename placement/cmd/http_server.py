@@ -19,12 +19,12 @@ from placement.web.stopping import is_told_to_stop, note_stop
 LOG = logging.getLogger(__name__)
 
 DRAIN_S = 30
-"""Seconds that requests under way have to end after SIGTERM."""
+"""The seconds in which requests under way must end after SIGTERM."""
 
 LARGEST_ANSWER_IN_MEMORY = 64 * 2**20
 TICK_S = 0.05
 FILES_PER_CONNECTION = 2
-"""The socket, and the temporary file of a large body."""
+"""The open files of a connection: its socket, and the temporary file of a large body."""
 
 FILES_BESIDE_CONNECTIONS = 256
 

@@ -15,7 +15,7 @@ DRAWN_EVERY_S = 0.1
 LINE_EVERY_S = 5.0
 ERASE = "\r\x1b[K"
 WIDTH = 20
-"""Characters of the bar itself."""
+"""The number of characters of the bar itself."""
 
 
 class Bar:

@@ -115,7 +115,7 @@ ALWAYS_SHOWN = (
         f"{MIGRATE}",
     ),
 )
-"""Scripts know these, and that of the policy file. The others have rows only if they find something."""
+"""Scripts know these rows, and the row of the policy file. The other rows appear only with a finding."""
 
 WRONG_COUNTERS = UpgradeCheck(
     "Usage Counters",

@@ -31,8 +31,9 @@ GONE_SILENTLY = frozenset({("oslo_policy", "enforce_scope")})
 """Specification 06 section 4.7."""
 
 NEARLY = 0.84
-"""A section whose name is at least so like one of ours is taken for a misspelling. The nearest name of
-deployment tools and other services, ``oslo_policy_http``, has 0.81."""
+"""The similarity above which a section counts as a misspelling of ours. The nearest name of deployment
+tools and other services, ``oslo_policy_http``, has 0.81.
+"""
 
 Options = dict[str, set[str]]
 """Names by group."""

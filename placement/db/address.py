@@ -13,7 +13,7 @@ HARMLESS = frozenset({
     "statement_timeout", "target_session_attrs", "unix_socket", "user", "write_timeout",
 })
 # fmt: on
-"""Parameters whose values may be shown. Any other may be a password: of a key, or misspelt."""
+"""Parameters whose values can be shown. Any other can be a password: of a key, or misspelt."""
 
 
 class UnusableUrl(exc.ArgumentError):

@@ -47,19 +47,19 @@ _changes = models.provider_changes
 
 SLOTS = 64
 LENGTH = 255
-"""Characters of a slot: some 15 claims, so about a thousand in all."""
+"""The length of a slot: about 15 claims, so about a thousand in all slots."""
 
 MOST_STEP = 10**8 - 1
-"""The largest random step: so large that another history does not reach the same mark. A follower's token may
-hold a mark and nothing else.
+"""The largest random step, so large that another history does not reach the same mark. A follower's token
+can consist of a mark alone.
 """
 
 _BESIDE_IDS = len(f"{MOST_STEP}:;")
 ROOM = LENGTH - _BESIDE_IDS
-"""Characters of an entry for what it names."""
+"""The length of an entry's list of names."""
 
 HALF_ROOM = LENGTH // 2 - _BESIDE_IDS
-"""The same for an entry that leaves room for another one."""
+"""The length of an entry's list of names if the slot must also fit another entry."""
 
 STOCK = "+"
 """The prefix of an entry whose providers changed in inventories and usage alone."""
@@ -69,13 +69,13 @@ LEFT = "!"
 
 
 MOST_MARK = 2**62
-"""The largest mark. No write of ours makes a larger or a negative one; the next write starts it anew."""
+"""The largest mark. No write of ours makes a larger or a negative one; the next write resets such a mark."""
 
 COUNTED_BITS = 2**56 - 1
-"""The part of a mark that is added up, so that no sum of 64 comes beyond 64 bits."""
+"""The part of a mark that is added up, so that a sum of 64 parts fits into 64 bits."""
 
 _ENTRY = re.compile(r"([1-9][0-9]{0,9}):(?:\+?([0-9]{1,10}(?:,[0-9]{1,10})*)(?:!.*)?)?", re.DOTALL)
-"""An entry that can be read; the second group is what it names."""
+"""The pattern of a readable entry; the second group is its list of names."""
 
 
 class Changed(NamedTuple):

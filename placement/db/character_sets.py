@@ -26,7 +26,7 @@ _NARROW_COLUMNS = text(
     " AND (table_name, column_name) IN (('resource_providers', 'name'), ('projects', 'external_id'),"
     " ('users', 'external_id')) ORDER BY table_name"
 )
-"""Columns of MySQL for names of clients. What else they name is of ASCII."""
+"""Columns of MySQL for names that clients choose. Other names are ASCII."""
 
 _CHARACTER = re.compile(r"0x([0-9a-f]{2})")
 

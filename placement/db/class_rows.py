@@ -16,7 +16,7 @@ _classes = models.resource_classes
 _inventories = models.inventories
 
 FIRST_CUSTOM_ID = 10000
-"""Custom classes begin here, so that ordering by id is standard first, then by age."""
+"""The first id of custom classes, so that the order of ids is standard classes first, then age."""
 
 
 class ClassRow(NamedTuple):

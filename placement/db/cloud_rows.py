@@ -39,7 +39,7 @@ _DIGEST = (
 _changes = models.provider_changes
 
 BLOCK_BITS = 8
-"""The ids of a block differ in so many bits: about the square root of a large cloud."""
+"""The ids of a block differ in this many bits: about the square root of a large cloud."""
 
 _block = _providers.c.id.bitwise_rshift(BLOCK_BITS)
 _once = select(literal_column("1").label("once")).subquery("once")

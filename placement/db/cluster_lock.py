@@ -20,7 +20,7 @@ TABLE = "schema_lock"
 
 BEAT_S = 1.0
 SILENCE_S = 10.0
-"""A holder who has not counted for so long twice is taken for dead, and the lock for free."""
+"""If the holder does not count during two such times, it is presumed dead and the lock free."""
 
 _CREATE = text(
     f"CREATE TABLE IF NOT EXISTS {TABLE} (id INTEGER NOT NULL PRIMARY KEY, holder VARCHAR(32) NOT NULL,"

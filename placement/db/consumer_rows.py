@@ -47,12 +47,13 @@ class HolderAmountRow(NamedTuple):
 
 
 Holdings = tuple[list[HolderRow], list[HolderAmountRow]]
-"""Consumers in order of id, and what they hold. Those that hold nothing are left out, and allocations
-without a record too. What is of a provider or a class that no longer exists is not among the holdings."""
+"""Consumers in the order of their ids, with their holdings. Consumers without holdings and allocations
+without a consumer record are left out, and so are allocations of a deleted provider or class.
+"""
 
 
 BATCH = 1000
-"""Consumers that are read at a time."""
+"""The number of consumers per batch."""
 
 
 def walk_holders(db: Database) -> Iterator[Holdings]:

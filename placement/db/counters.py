@@ -18,10 +18,10 @@ _inventories = models.inventories
 _allocations = models.allocations
 
 ARE_RIGHT: ColumnElement[bool] = case((or_(UNDER_WAY, IS_FOREIGN), False), else_=True)
-"""The usage counters of a provider are right."""
+"""The condition that the usage counters of a provider are right."""
 
 OWNERS_ARE_UNKNOWN: ColumnElement[bool] = UNDER_WAY
-"""The sums of projects and users may be wrong, all of them."""
+"""The condition that sums of projects and users may be wrong."""
 
 LEDGER_SUM: ColumnElement[int] = (
     select(cast(func.coalesce(func.sum(_allocations.c.used), 0), BigInteger))

@@ -50,8 +50,9 @@ RETRY_WAIT_S, RETRY_WAIT_MAX_S = 0.01, 0.5
 DEADLINE_S = 30
 
 MOST_TURNS = 10_000
-"""Transactions of a work that is done in batches, until one finds nothing left: a batch that reports the same
-rows as done again and again must not continue for ever."""
+"""The most transactions of work in batches: a batch that reports the same rows as done again and again
+must not continue for ever.
+"""
 
 
 _ANYTHING = CompiledStatement(select(1))
@@ -74,7 +75,7 @@ def stale_if_refused(why: str, *, gives_ids: bool = False) -> Iterator[None]:
 
 
 Runnable = Statement | CompiledStatement | Executable
-"""A statement with its parameters, or one that is compiled once or built for the occasion, without them."""
+"""A statement with its parameters, or one without parameters that is compiled once or at run time."""
 
 
 class Access:
@@ -342,14 +343,14 @@ class Database:
     ) -> None:
         self.engine = engine
         self.synchronised = False
-        """The schema and the standard names are up to date; asked once."""
+        """Whether the schema and the standard names are known to be up to date."""
         self.in_use: set[Access] = set()
-        """The transactions that have a connection now: cheaper to count than the pool's connections."""
+        """The number of transactions with a connection: cheaper than counting the pool's connections."""
         self.watchers: Sequence[WriteWatcher] = ()
-        """Observers of all writes; set by whoever knows the configuration."""
+        """The observers of all writes, set by the code that reads the configuration."""
         self.watch = MessageObservers()
         self.observers = self.watch.observers
-        """Called before and after each message to the database."""
+        """The observers of each message to the database."""
         self.dialect = dialects.kind(engine)
         in_memory = self.dialect == "sqlite" and engine.url.database in (None, "", ":memory:")
         # SQLite has one writer and no queue: its busy handler polls. Writers of one process queue here

@@ -31,7 +31,7 @@ from placement.db.address import UnusableUrl, hosts
 
 CONNECT_S = 10
 ONE_OF_SEVERAL_S = 3
-"""The connect timeout for one of several servers: how long a dead one may delay the attempt at the next."""
+"""The connect timeout for one of several servers, since a dead one delays the attempt at the next."""
 
 UNBOUNDED_S = 150
 """Linux gives up a connection that is not answered after about 130 s."""
@@ -227,7 +227,7 @@ def _make_mysql_statement(deadlines: Deadlines) -> str:
 
 
 _running: dict[int, tuple[float, Any]] = {}
-"""The end of the running statement, and the driver's connection that runs it, by thread."""
+"""The end of the running statement and its driver connection, by thread."""
 
 _starting = threading.Lock()
 _watched_process = 0

@@ -48,10 +48,10 @@ is_read_only = ErrorCodes(
     # SQLITE_READONLY, SQLITE_FULL.
     frozenset({8, 13}),
 )
-"""The database takes no writes: read-only, its disk is full, or its group of servers refuses our tables."""
+"""The database does not accept writes: read-only, disk full, or its group of servers refuses our tables."""
 
 is_of_replica = ErrorCodes(frozenset(), frozenset({1290, 1836}))
-"""The server takes no writes, and another one may: after a failover this one is a replica."""
+"""The server does not accept writes, but another one may: after a failover this one is a replica."""
 
 lacks_rights = ErrorCodes(frozenset({"42501"}), frozenset({1142, 1143, 1227}))
 """The database user lacks the right to run the statement, on this table or at all."""
@@ -77,7 +77,7 @@ is_out_of_range = ErrorCodes(
     # Out of range for a column, and for an expression; no number for the next row.
     frozenset({1264, 1690, 1467}),
 )
-"""A number is beyond the bound of its column. SQLite says so by no code, and makes it a float instead."""
+"""A number exceeds the bound of its column. SQLite does not report this, and makes it a float instead."""
 
 _is_gone = ErrorCodes(
     # admin_shutdown, crash_shutdown, cannot_connect_now, connection failures, idle inside a transaction.

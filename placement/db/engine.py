@@ -36,25 +36,28 @@ MODES_OF_VALUES = frozenset(
         "TRADITIONAL",
     }
 )
-"""Modes of MySQL that say which values are refused. The others change what a statement means."""
+"""Modes of MySQL that decide which values are refused. Other modes change the meaning of statements."""
 
 MODES_NEEDED = ("NO_AUTO_VALUE_ON_ZERO", "STRICT_TRANS_TABLES")
-"""An id of 0, that of the first standard class, is stored and not taken for "give me one". A value that does
-not fit is refused and not mangled."""
+"""An id of 0, the id of the first standard class, is stored and does not mean "generate one". A value that
+does not fit is refused, not changed.
+"""
 
 MYSQL_PORT = 3306
 NODE_NOT_READY = 1047
 
 HOSTS = "hosts"
-"""The execution option of an engine that says how many servers its connections may go to."""
+"""The execution option of an engine with the number of servers for its connections."""
 
 REPLICA_S = 5.0
-"""How long a connection to a server without writes is used; the next one looks for one that takes them."""
+"""How long a connection to a read-only server is used; the next one searches for a server that accepts
+writes.
+"""
 
 _REPLICA_SINCE = "replica since"
 
 POOL_SIZE = 20
-"""Connections kept, unless configured: as many as a server process commonly has threads."""
+"""The number of pooled connections by default: as many as a server process commonly has threads."""
 
 
 def make_engine(

@@ -29,7 +29,7 @@ AMOUNTS = (*_RECORD, _used)
 """The amounts of an inventory, and its usage."""
 
 SEEN_AMOUNTS = (*_RECORD, counters.USED)
-"""The same for reads without a lock; the usage is right also where the counter is not."""
+"""The same for reads without a lock; the usage is right even if the counter is not."""
 
 
 class ShownRecord(NamedTuple):

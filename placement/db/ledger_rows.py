@@ -93,7 +93,7 @@ class Reading:
 
 
 Branch = tuple[Select[Any], ColumnElement[str]]
-"""A look-up without its condition, and the column that is to be among the names."""
+"""A look-up without its condition, and the column for the condition."""
 
 
 class _Kind(IntEnum):

@@ -11,7 +11,7 @@ from placement.db.database import Access, StaleRead, Transaction, stale_if_refus
 from placement.db.statements import CompiledStatement, is_among
 
 Key = Column[Any]
-"""The column of the names; its table is the one that is read."""
+"""The column of the names; its table is the table that is read."""
 
 PROJECTS: Key = models.projects.c.external_id
 USERS: Key = models.users.c.external_id

@@ -32,7 +32,7 @@ _classes = models.resource_classes
 SLOTS = 8
 NO_TYPE = 0
 CONSUMERS = -1
-"""The value in the place of a resource class that stands for the number of consumers that hold anything."""
+"""The value used instead of a resource class for the number of consumers with allocations."""
 
 
 class Account(NamedTuple):

@@ -50,7 +50,9 @@ class LockedProvider:
     uuid: str
     generation: int
     counted: bool = True
-    """The usage counters of its inventories are right: only this service has written it."""
+    """The condition that the usage counters of its inventories are right: only this service has written
+    it.
+    """
 
     @property
     def as_read(self) -> tuple[int, int]:
@@ -144,7 +146,7 @@ class TreePosition(NamedTuple):
 
 
 NAME: ColumnElement[str] = func.coalesce(_providers.c.name, _providers.c.uuid)
-"""The name that is shown: older services could store none."""
+"""The shown name: older services could store NULL."""
 
 _parents = _providers.alias("parent")
 _roots = _providers.alias("root")

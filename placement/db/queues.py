@@ -16,7 +16,7 @@ SILENCE_S = 2.0
 """A connection that is lost, or not made, after a longer wait than this means that the database is silent."""
 
 TURN_S = 0.5
-"""How long other requests wait for the outcome of the one that tries a silent database."""
+"""How long other requests wait for the result of the one that tries a silent database."""
 
 
 class FrozenDatabaseGuard:
@@ -57,13 +57,12 @@ class FrozenDatabaseGuard:
 
 
 PATIENT_WRITERS = 3
-"""How many threads may wait up to the deadline. The others are needed for reading."""
+"""The number of threads that may wait up to the deadline. The others are needed for reading."""
 
 PATIENCE_S = 3.0
-"""How long any other thread waits for one and the same writer, which takes milliseconds.
-
-A writer waits longer for other processes, which SQLite does by polling: of four processes with eight writers
-each, without a pause, 0.5 % were refused after 1 s and none of 12,000 after 3.
+"""How long any further thread waits for one writer, which takes milliseconds. A writer waits longer for
+other processes, which SQLite does by polling: with four processes of eight writers each, without a pause,
+0.5 % were refused after 1 s and none of 12,000 after 3 s.
 """
 
 SHORTEST_WAIT_S = 0.05

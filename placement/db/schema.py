@@ -42,7 +42,7 @@ release's own head, which names one of :data:`NEVER_RELEASED`.
 HEAD = REVISIONS[-1]
 
 RELEASE_HEADS = ("a4d7f2609b3e",)
-"""The own part of the head of each release, oldest first: what the second parts of later ids may be."""
+"""The own part of the head of each release, oldest first: the possible second parts of later ids."""
 
 NEVER_RELEASED = (
     "c5d20b9e4f18",
@@ -55,7 +55,7 @@ NEVER_RELEASED = (
     "4b7e1d90c6a2",
     "6f1c8a3e5d92_4b7e1d90c6a2",
 )
-"""Revisions of builds before the first release, steps of its head now. Each step looks for what is there."""
+"""Revisions of builds before the first release, which are steps of its head now. Each step checks first."""
 
 _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocations", "consumers")
 """The tables that checks read. Queens had them all, with two tables of owners besides."""

@@ -69,13 +69,13 @@ _consumers = models.consumers
 _usages = models.owner_usages
 
 AT_ONCE = 100
-"""Providers that are locked in one transaction."""
+"""The number of providers that one transaction locks."""
 
 WAIT_S = 1.0
-"""How long a worker waits for what a writer has locked; it is mended another time then."""
+"""How long a worker waits for locked rows; otherwise a later round corrects them."""
 
 BEYOND = 2**62
-"""Larger than any id: the last part of a stage also shows rows of what has no row of its own."""
+"""A value larger than any id: the last part of a stage also finds rows whose own row is missing."""
 
 WARNING = "Something other than this service writes to this database."
 
@@ -188,7 +188,7 @@ _WRONG_USAGE = CompiledStatement(
     .group_by(_both_ways.c.provider, _both_ways.c["class"])
     .having(or_(_surplus != 0, _is_there == 0))
 )
-"""Providers with a counter that is wrong, or, with 0, with allocations of what they do not have."""
+"""Providers with a wrong counter, or (0) with allocations but without inventory."""
 
 _LEDGER = CompiledStatement(
     select(
@@ -399,7 +399,7 @@ _STRAY: Select[Any] = (
         )
     )
 )
-"""Providers that are not in the tree of their parent: a whole tree is not in one range of ids."""
+"""Providers outside the tree of their parent: a range of ids does not contain whole trees."""
 
 
 @dataclass(frozen=True, eq=False)

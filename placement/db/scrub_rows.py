@@ -50,7 +50,7 @@ class ScrubLook(NamedTuple):
 IS_OF_ANOTHER_MEASURE: ColumnElement[bool] = exists(
     select(literal(1)).select_from(_scrub).where(_scrub.c.measure != digests.MEASURE)
 )
-"""Digests were computed otherwise in the last round: those of then tell nothing."""
+"""Digests were computed differently in the last round, so the stored ones are meaningless."""
 
 _is_row = _scrub.c.id == literal_column(str(_ROW))
 _LOOK = CompiledStatement(

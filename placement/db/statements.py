@@ -48,7 +48,7 @@ NOTHING: Parameters = {}
 """An empty set of parameters; a plain dictionary, as drivers take it."""
 
 ROWS_AT_ONCE = 64
-"""Rows that one statement inserts; everyday requests insert a few."""
+"""The number of rows that one statement inserts; everyday requests insert a few."""
 
 
 class CompiledStatement:
@@ -186,10 +186,10 @@ ANY_SIZE = 0
 """The size of a list that is longer than the largest size, or is always a single parameter."""
 
 MOST = 1000
-"""The values that one statement takes in a list."""
+"""The number of values in one list of a statement."""
 
 MOST_TEXTS = 256
-"""The texts that one statement keeps: six lists have many sizes, everyday requests few."""
+"""The number of texts that one statement keeps: six lists have many sizes, everyday requests few."""
 
 
 class _ManyValues(UserDefinedType[Sequence[Any]]):
@@ -274,7 +274,7 @@ def is_among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
 
 
 REACH = 2**56
-"""The bound of sums. No sum of ours reaches it; a thousand of them fit into 64 bits."""
+"""The bound of summed values. No value of ours reaches it; a thousand of them fit into 64 bits."""
 
 
 def within_reach(column: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -31,13 +31,13 @@ _RAISED = "placement_raised"
 REPORTS_LAST = ("psycopg2",)
 REPORT_EACH = ("pymysql", "mysqldb")
 DRIVERS = (*REPORTS_LAST, *REPORT_EACH)
-"""Drivers that take several statements at once."""
+"""Drivers that accept several statements in one message."""
 
 _BYTES = "latin-1"
-"""The encoding in which each byte is one character, and the reverse."""
+"""An encoding with one byte per character, in both directions."""
 
 SEVERAL = "several_statements"
-"""The key in the ``info`` of a connection that says that it takes such messages."""
+"""The key in the ``info`` of a connection that accepts such messages."""
 
 
 class StaleRead(Exception):

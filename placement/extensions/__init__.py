@@ -5,4 +5,4 @@ name.
 """
 
 EXTENSIONS = ("claims", "plans", "feed", "history", "metrics", "explorer", "questions", "trees")
-"""The extensions that are installed. Their options and figures are shown in this order."""
+"""The installed extensions. Their options and figures are shown in this order."""

@@ -24,13 +24,15 @@ from placement.web.search_bounds import bound_search
 LOG = logging.getLogger(__name__)
 
 CUT_HEADER = "Placement-Candidates"
-"""Says that the answer may lack candidates, and by which bound (specification 04 section 6.6)."""
+"""The header that says that the answer may lack candidates, and by which bound (specification 04 section
+6.6).
+"""
 
 LARGE = 1000
-"""Candidates of an answer that clients with a limit ask for."""
+"""The usual number of candidates for clients with a limit."""
 
 LARGE_ANSWER = threading.Lock()
-"""Held while a larger answer is written: until it is, it takes several times its memory."""
+"""A lock held while a larger answer is written, which takes several times its memory."""
 
 
 def list_candidates(request: Request) -> Response:

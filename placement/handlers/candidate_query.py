@@ -23,7 +23,7 @@ GROUP_KEY = re.compile(rf"^({'|'.join(GROUP_PARAMETERS)})(.*)\Z", re.DOTALL)
 NESTED_SINCE = (1, 29)
 FIRST_VALUE_COUNTS = ("limit", "group_policy")
 LARGEST_LIMIT_DIGITS = 18
-"""The digits of the largest limit: no answer has more candidates."""
+"""The digits of the largest useful limit: no answer has more candidates."""
 
 RESOURCELESS_GROUPS_SINCE = (1, 36)
 

@@ -127,8 +127,7 @@ def remove(
 
 
 def consumer_allocations(db: Database, consumer_uuid: str) -> list[ConsumerAllocation]:
-    """Return the allocations of a consumer, which is empty for an unknown one (specification 03 section 4).
-    """
+    """Return the allocations of a consumer, empty for an unknown one (specification 03 section 4)."""
     return db.read(lambda reader: allocation_rows.of_consumer(reader, consumer_uuid))
 
 

@@ -28,7 +28,7 @@ RELOAD_FRACTION = 0.25
 assert BLOCK == 2**cloud_rows.BLOCK_BITS, "digests are compared block by block"
 
 Mark = Log | ForeignChangeChecksums
-"""The mark by which later changes of a cloud are noticed: the log, or during a coexistence the signs."""
+"""The mark by which later changes of a cloud are noticed: the log, or during a coexistence the checksums."""
 
 
 class Changes(NamedTuple):

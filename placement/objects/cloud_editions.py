@@ -16,7 +16,7 @@ from placement.objects.cloud_changes import Mark
 from placement.search.cloud import Cloud
 
 COPY_S_PER_PROVIDER = 1e-7
-"""The time for copying the columns of a cloud; a change waits as long for readers before it makes a copy."""
+"""The time for copying a cloud's columns; a change waits this long for readers before it makes a copy."""
 
 
 @dataclass(slots=True)

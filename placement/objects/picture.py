@@ -30,7 +30,7 @@ from placement.search.request import NameSets
 LOG = logging.getLogger(__name__)
 
 COMPARE_EVERY_S = 60.0
-"""The longest time between two comparisons of revisions, whatever the log says."""
+"""The longest time between two comparisons of revisions, independent of the log."""
 
 MOST_TOLD = 10
 """The most ids of each table that the line about missing rows names."""

@@ -63,7 +63,7 @@ class _Unprotected(Enum):
 
 
 ANY_GENERATION: Final = _Unprotected.ANY
-"""Sent by no client: below 1.28 requests carry no generation and overwrite whatever is there."""
+"""A value that no client sends: below 1.28 requests have no generation and overwrite the present state."""
 
 SentGeneration = int | _Unprotected | None
 

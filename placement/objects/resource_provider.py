@@ -58,7 +58,7 @@ class ProviderNotNamed(errors.BadRequest):
 
 
 class ProviderNotCreated(errors.BadRequest):
-    """The new provider cannot have this parent. ``cause`` is one of ours."""
+    """The new provider cannot have this parent. ``cause`` is a further error of this module."""
 
     reason = "invalid_parent"
     about = "field"
@@ -70,7 +70,7 @@ class ProviderNotCreated(errors.BadRequest):
 
 
 class ProviderNotSaved(errors.BadRequest):
-    """The provider cannot get this parent. ``cause`` is one of ours."""
+    """The provider cannot get this parent. ``cause`` is a further error of this module."""
 
     reason = "invalid_parent"
     about = "field"
@@ -99,7 +99,7 @@ class NameTaken(errors.Conflict):
 
 
 class NewNameTaken(errors.Conflict):
-    """Another provider has the name that an existing one was to get."""
+    """Another provider has the new name of an existing one."""
 
     reason = "duplicate_name"
     code = DUPLICATE_NAME
@@ -108,7 +108,7 @@ class NewNameTaken(errors.Conflict):
 
 
 class ProviderHasChildren(errors.Conflict):
-    """A parent is deleted after its children."""
+    """The provider has children, which must be deleted first."""
 
     reason = "provider_has_children"
     code = "placement.resource_provider.cannot_delete_parent"
@@ -117,7 +117,7 @@ class ProviderHasChildren(errors.Conflict):
 
 
 class ProviderInUse(errors.Conflict):
-    """A provider is deleted after its allocations."""
+    """The provider has allocations, which must be deleted first."""
 
     reason = "provider_in_use"
     of_consumers = True
@@ -138,7 +138,7 @@ class GenerationMoved(errors.ConcurrentUpdate):
 
 
 class AggregatesLost(errors.ConcurrentUpdate):
-    """Others kept changing the provider."""
+    """Other requests kept changing the provider."""
 
     reason = "provider_generation"
     retry = errors.Retry.AFTER_READING
@@ -150,7 +150,7 @@ class _Parent(Enum):
 
 
 UNCHANGED: Final = _Parent.UNCHANGED
-"""The parent stays what it is; None would make the provider a root."""
+"""A value that keeps the parent; None would make the provider a root."""
 
 
 def show(db: Database, uuid: str) -> ProviderRow:
@@ -162,7 +162,7 @@ def show(db: Database, uuid: str) -> ProviderRow:
 
 
 def read_of(db: Database, uuid: str, read: Callable[[Reader, str], T | None]) -> T:
-    """Return what one statement reads of a provider; it finds None if there is no provider.
+    """Return the result of one statement about a provider; None means that the provider is missing.
 
     :raises ProviderNotFound:
     """
@@ -175,7 +175,7 @@ def read_of(db: Database, uuid: str, read: Callable[[Reader, str], T | None]) ->
 def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None) -> ProviderRow:
     """Create a provider below a parent or as a root and return it.
 
-    :param uuid: in its stored form, lower-case and dashed.
+    :param uuid: the uuid in its stored form, lower-case and dashed.
     :raises ProviderNotNamed:
     :raises ProviderNotCreated: no such parent.
     :raises UuidTaken: also if the name is taken as well.
@@ -189,8 +189,9 @@ def create(db: Database, *, uuid: str, name: str, parent_uuid: str | None = None
 
 
 def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> ProviderRow:
-    # The reading takes no locks; it says what is wrong. The lock of the parent shows whether it still exists,
-    # and the insert shows whether the names are still free: both start the write again.
+    # The reading does not lock; it finds the errors to report. The lock of the parent shows whether the
+    # parent still exists, and the insert shows whether the names are still free; both can start the write
+    # again.
     uuids = {uuid} if parent_uuid is None else {uuid, parent_uuid}
     found = {position.uuid: position for position in provider_rows.find_positions(tx, uuids, name)}
     if parent_uuid is not None and parent_uuid not in found:
@@ -207,7 +208,7 @@ def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> P
     created_at = models.now()
     provider_id = provider_rows.insert_provider(tx, uuid, name, parent, created_at)
     writes.finish(tx, Change(written=[provider_id], touched=_list_new_parents(parent)))
-    # Returned as it was written: to read it again would cost each new host a statement.
+    # The provider is returned as written, since reading it again would cost each new host a statement.
     root_uuid = uuid if parent is None else parent.root_uuid
     return ProviderRow(provider_id, uuid, name, 0, parent_uuid, root_uuid, created_at)
 
@@ -215,9 +216,9 @@ def _create(tx: Transaction, uuid: str, name: str, parent_uuid: str | None) -> P
 def _lock_unmoved(
     tx: Transaction, positions: Collection[TreePosition], tree_of: int | None = None
 ) -> dict[int, TreeRow]:
-    """Lock providers that are where they were read, and the tree with this root.
+    """Lock providers and the tree with this root, if all have the positions that were read.
 
-    :raises StaleRead: one of them moved or vanished in between.
+    :raises StaleRead: a provider was moved or deleted meanwhile.
     """
     locked = provider_rows.lock_positions(tx, [position.id for position in positions], tree_of)
     for position in positions:
@@ -232,7 +233,7 @@ def _lock_to_change(
     others: Sequence[TreePosition] = (),
     tree_of: int | None = None,
 ) -> dict[int, TreeRow]:
-    """Lock a provider that is changed and others that are not."""
+    """Lock a provider to change, and others that stay unchanged."""
     locked = _lock_unmoved(tx, [own, *others], tree_of)
     writes.take(tx, providers=[own.uuid])
     return locked
@@ -248,10 +249,10 @@ def save(
 ) -> ProviderRow:
     """Rename a provider, give it a parent if asked to, and return it.
 
-    :param may_move: a provider that has a parent may get another or none (from 1.37 on).
+    :param may_move: a provider with a parent may get another parent or none (from 1.37 on).
     :raises ProviderNotFound:
-    :raises ProviderNotSaved: the parent does not exist, is in the provider's own subtree, or the
-        provider may not move.
+    :raises ProviderNotSaved: the parent does not exist, is in the provider's own subtree, or the provider may
+        not move.
     :raises NewNameTaken: the parent stays unchanged too.
     """
     return db.write(lambda tx: _save(tx, uuid, name, parent_uuid, may_move))
@@ -285,7 +286,7 @@ def _save(
 def _set_parent(
     tx: Transaction, own: TreePosition, parent: TreePosition | None, may_move: bool
 ) -> Change:
-    """Put a provider and its subtree where specification 02 section 3.5 says; return what has changed."""
+    """Set the parent of a provider as specification 02 section 3.5 says; return the change."""
     parent_id = None if parent is None else parent.id
     if parent_id == own.parent_id:
         _lock_to_change(tx, own)
@@ -296,10 +297,10 @@ def _set_parent(
     named = [] if parent is None else [parent]
     locked = _lock_to_change(tx, own, named, tree_of=own.root_id)
     tree = {row.id: row for row in locked.values() if row.root_id == own.root_id}
-    # A child that was being created while we waited is in no lock of ours, and would keep the old root.
+    # A child that was created while this transaction waited is not locked here, and would keep the old root.
     if provider_rows.find_tree_members(tx, own.root_id) != tree.keys():
         raise StaleRead("the tree grew or shrank")
-    # Under the locks: three moves at once could close a loop of which each alone sees no part.
+    # The check runs under the locks: three moves at once could close a loop that none of them sees.
     subtree = _collect_subtree(own.id, tree)
     if parent_id in subtree:
         raise ProviderNotSaved(uuid=own.uuid, cause=LOOP)
@@ -308,10 +309,10 @@ def _set_parent(
 
 
 def _list_new_parents(parent: TreePosition | None) -> list[int]:
-    """Return the id of a provider that gets a child, whose row is written too.
+    """Return the id of the new parent, whose row must be written too.
 
-    A lock is known to one node of a Galera cluster only. A move of the parent on another node writes
-    this row as well, so that the cluster refuses one of the two.
+    Only one node of a Galera cluster knows a lock. A move of the parent on another node writes this row as
+    well, so the cluster refuses one of the two.
     """
     return [] if parent is None else [parent.id]
 
@@ -323,7 +324,7 @@ def _collect_subtree(top_id: int, tree: Mapping[int, TreeRow]) -> set[int]:
         children.setdefault(row.parent_id, []).append(row.id)
     found, todo = {top_id}, [top_id]
     while todo:
-        # Parents may form a ring in a damaged database.
+        # In a damaged database parents can form a cycle.
         below = [id_ for id_ in children.get(todo.pop(), []) if id_ not in found]
         found.update(below)
         todo.extend(below)
@@ -342,7 +343,8 @@ def delete(db: Database, uuid: str) -> None:
         provider = provider_rows.lock(tx, [uuid]).get(uuid)
         if provider is None:
             raise ProviderNotFoundForDelete(uuid=uuid)
-        # Nobody can add either any more: a child writes the row of its parent, a claim that of its provider.
+        # Neither children nor allocations can be added any more: a new child writes the row of its parent, a
+        # claim writes the row of its provider.
         has_children, has_allocations, root_uuid = provider_rows.find_blockers(tx, provider.id)
         if has_children:
             raise ProviderHasChildren(uuid=uuid)
@@ -361,9 +363,10 @@ def lock_one(
     generation: int | None = None,
     conflict: type[errors.PlacementError] = GenerationMoved,
 ) -> LockedProvider:
-    """Lock a provider for a change of what it has. One statement.
+    """Lock a provider for a change of its traits or aggregates. One statement.
 
-    :param generation: what the client has seen, if it says so; ``conflict``: it is another now.
+    :param generation: the generation that the client has read, if sent; ``conflict``: the error if it differs
+        now.
     :raises ProviderNotFound:
     """
     provider = provider_rows.lock(tx, [uuid]).get(uuid)
@@ -387,10 +390,11 @@ def aggregates(db: Database, uuid: str) -> ProviderAggregates:
 def replace_aggregates(
     db: Database, uuid: str, uuids: Sequence[str], *, generation: int | None
 ) -> int:
-    """Make these the aggregates of a provider and return its generation after.
+    """Replace the aggregates of a provider and return its new generation.
 
-    :param uuids: distinct ones, stored as they are; new ones come into being.
-    :param generation: what the client has seen; None (below 1.19) to neither compare nor step it.
+    :param uuids: distinct uuids, stored unchanged; new aggregates are created.
+    :param generation: the generation that the client has read; None (below 1.19) neither compares nor steps
+        it.
     :raises ProviderNotFound:
     :raises GenerationMoved:
     """
@@ -406,7 +410,7 @@ def replace_aggregates(
                 known |= named_rows.create(tx, named_rows.AGGREGATES, unknown)
             AGGREGATES.remove(tx, provider.id, [present[each] for each in present.keys() - wanted])
             AGGREGATES.add(tx, provider.id, known.values())
-        # A set that stays the same steps it too, as clients of 1.19 and later are used to.
+        # An unchanged set steps the generation too, as clients of 1.19 and later expect.
         if generation is not None:
             writes.finish(tx, Change(stepped={1: [provider.as_read]}))
             return generation + 1

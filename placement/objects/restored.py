@@ -1,8 +1,7 @@
-"""The morning after a restore: what can no longer be true ends, and all that is derived is counted anew.
+"""The work after a restored backup: end outdated state, and compute all derived values again.
 
-A backup brings back the holds of its time, which have expired by now, the log of its time, and perhaps rows
-that refer to rows of another time (specification 06 section 7.9). All of it may be done again, beside the
-service.
+A backup brings back old holds, which have expired by now, the old log, and perhaps rows with broken
+references (specification 06 section 7.9). The work can be repeated, and the service can run meanwhile.
 """
 
 import secrets
@@ -26,11 +25,15 @@ from placement.db.database import Database, Transaction
 from placement.db.sequences import LaggingSequence
 
 STEP_BITS = 30
-"""How far revisions move: a search may know those that providers had after the backup."""
+"""How far revisions move: a search can know the revisions that providers had after the backup."""
 
 
 class Restored(NamedTuple):
-    """The work that was done. ``no_longer_held``: uuids of consumers. ``rows``: removed or inserted."""
+    """The work that was done.
+
+    ``no_longer_held``: the uuids of consumers whose holds ended. ``rows``: the number of rows removed or
+    inserted.
+    """
 
     sequences: Sequence[LaggingSequence]
     no_longer_held: Sequence[str]
@@ -39,16 +42,16 @@ class Restored(NamedTuple):
 
 
 def settle(db: Database, tell_progress: TellProgress) -> Restored:
-    """End holds, make tokens void, remove what refers to nothing, and count all usage anew."""
-    # First: what follows may insert rows.
+    """End holds, invalidate tokens, remove rows with broken references, and count all usage again."""
+    # This comes first, since later steps can insert rows.
     lagging = db.snapshot(sequences.find_lagging)
     db.write(sequences.set_lagging)
-    # A slot that cannot be stepped would stop the rest.
+    # A slot that cannot be stepped would stop the later steps.
     rows = invariants.repair(db, invariants.SLOTS)
-    # This comes before a worker removes expired holds: the backup was restored for their allocations.
+    # This precedes the removal of expired holds by a worker: the backup was restored for their allocations.
     no_longer_held = [uuid for each in freshness.list_expiries() for uuid in each.end_all(db)]
     db.write(change_rows.void)
-    # From the last: members of groups are removed before groups without members.
+    # The order is reversed: members of groups are removed before groups without members.
     rows += sum(invariants.repair(db, each) for each in reversed(invariants.list_of_extensions()))
     providers, step = 0, 1 + secrets.randbits(STEP_BITS)
     for ids in takeover.walk_providers(db, tell_progress):

@@ -1,9 +1,9 @@
 """The schedule and the progress of a scrub: each request may compare one range, after its answer.
 
-There is no background thread. A row of the database (:mod:`placement.db.scrub_rows`) says how far the scrub
-is and when it continues; the worker that moves it takes the next stretch, and a stretch whose worker has died
-is due again. The pace follows from the share of the time that it may take: after a stretch of 20 ms with a
-share of 0.5 % the next one is due in 4 s. Until something may be due nothing is asked.
+There is no background thread. A row of the database (:mod:`placement.db.scrub_rows`) has the progress and the
+time of the next stretch. The worker that moves the row takes the next stretch, and a stretch whose worker has
+died is due again. The pace follows from the allowed share of time: after a stretch of 20 ms with a share of
+0.5 % the next one is due in 4 s. Until a stretch can be due, no statement is sent.
 """
 
 import logging
@@ -24,10 +24,10 @@ from placement.telemetry import Trace
 LOG = logging.getLogger(__name__)
 
 STRETCH_S = 0.05
-"""A stretch begins no further part after this."""
+"""The time after which a stretch begins no further part."""
 
 ROUND_S = 10.0
-"""A round begins no sooner after the one before: a small cloud takes one stretch."""
+"""The shortest time between the beginnings of two rounds: a small cloud takes one stretch."""
 
 PAUSES_S = (0.1, 600.0)
 """The shortest and the longest time between two stretches."""
@@ -42,14 +42,15 @@ LONG_PART_S = 0.5
 """The time of a part above which the next part of its stage has half as many rows."""
 
 THOROUGH_EVERY = 24
-"""The number of rounds of which one also looks for rows that should not exist though all sums agree."""
+"""Once in this number of rounds, rows that should not exist are searched even if all sums agree."""
 
 
 class Scrubber:
-    """Takes stretches of the scrub of one database; made with the application.
+    """A worker's part in the scrub of one database, made with the application.
 
-    :param share_percent: of the time of one processor, for all workers together; 0 for none.
-    :param record: called with what was noted of a stretch.
+    :param share_percent: the share of one processor's time for all workers together; 0 switches the scrub
+        off.
+    :param record: called with the figures of a stretch.
     """
 
     def __init__(
@@ -63,18 +64,18 @@ class Scrubber:
         self._record = record
         self._one = threading.Lock()
         self._patience_s = 1.0
-        # The workers of a server start at once.
+        # The first time is random, because the workers of a server start at once.
         self._next_look_s = time.monotonic() + random.uniform(1, 5)  # noqa: S311
         self._sizes = {stage.name: stage.size for stage in scrub.STAGES}
         self._told: set[str] = set()
         self._failed = False
 
     def is_due(self) -> bool:
-        """Return whether a stretch may be due, from memory."""
+        """Return whether a stretch may be due, without a query."""
         return bool(self._share) and time.monotonic() >= self._next_look_s
 
     def go_on(self) -> None:
-        """Take the next stretch if it is due and nobody takes it; never raises what a database may."""
+        """Take the next stretch if it is due and not taken; database errors are caught."""
         if not self._share or not self._one.acquire(blocking=False):
             return
         trace = telemetry.begin()
@@ -90,8 +91,8 @@ class Scrubber:
             self._record(trace)
 
     def _warn(self, error: Exception) -> None:
-        # A writer had locked what was to be mended. Else once: a database that takes no writes would be named
-        # twice a minute.
+        # A locked row to correct is an expected reason. Any other is logged once: a read-only database would
+        # otherwise be reported twice a minute.
         is_usual = self._failed or isinstance(error, errors.Conflict | errors.DatabaseBusy)
         LOG.log(
             logging.DEBUG if is_usual else logging.WARNING,
@@ -101,7 +102,7 @@ class Scrubber:
         self._failed = True
 
     def _look(self) -> float:
-        """Look at the row, and take the stretch if it is due; return in how many seconds to look again."""
+        """Read the row, and take the stretch if it is due; return the seconds until the next reading."""
         began_s = time.monotonic()
         look = self._db.read(scrub_rows.look)
         if look is None:
@@ -109,7 +110,7 @@ class Scrubber:
             return 0.0
         telemetry.SCRUB_ROUND_TIMESTAMP_SECONDS.set(min(look.progress.ended_at, look.now) // 1000)
         wait_s = (look.progress.due_at - look.now) / 1000
-        # Unless a clock has gone back.
+        # The exception is a clock that was set back.
         if 0 < wait_s <= PAUSES_S[1]:
             return self._stand_back(wait_s)
         until = look.now + int(1000 * LEASE_S)
@@ -119,16 +120,16 @@ class Scrubber:
         return self._give_back(look, progress, until, began_s)
 
     def _stand_back(self, wait_s: float) -> float:
-        """Return a longer time each time: others take the stretches, and to look at them costs too."""
+        """Return a longer time at each call: other workers take the stretches, and reading costs too."""
         self._patience_s = min(2 * self._patience_s, MOST_PATIENT_S)
         return wait_s + random.uniform(0, self._patience_s)  # noqa: S311
 
     def _take_stretch(self, progress: ScrubProgress) -> ScrubProgress:
-        """Compare part after part while there is time; return how far it came."""
+        """Compare part after part while there is time; return the progress."""
         options = scrub.ScrubOptions(thorough=progress.rounds % THOROUGH_EVERY == 0)
         stages = [each for each in scrub.STAGES if options.thorough or progress.rounds % each.every == 0]
         names = [stage.name for stage in stages]
-        # Another release may have a stage that this one does not know: then the round begins anew.
+        # Another release can have a stage that this one does not know; then the round begins again.
         number = names.index(progress.stage) if progress.stage in names else 0
         after = progress.position if progress.stage in names else -scrub.BEYOND
         end_s = time.monotonic() + STRETCH_S
@@ -138,7 +139,7 @@ class Scrubber:
             self._size(stage, time.monotonic() - began_s)
             self._note(stage, part)
             number, after = (number, part.last) if part.last is not None else (number + 1, -scrub.BEYOND)
-            # The first part always runs: on a slow database the row alone takes as long.
+            # The first part always runs, since on a slow database reading the row alone can use up the time.
             if time.monotonic() >= end_s:
                 break
         if number == len(names):
@@ -147,10 +148,10 @@ class Scrubber:
         return progress._replace(stage=names[number], position=after)
 
     def _size(self, stage: scrub.Stage, seconds: float) -> None:
-        """Ask for less next time after a long part."""
+        """Make the next part smaller after a long one."""
         size = self._sizes[stage.name]
-        # Only a long part makes the next one shorter: a small part may take as long, where the database reads
-        # a whole table for either.
+        # Only a long part makes the next one shorter: a small part can take as long, if the database reads a
+        # whole table for either.
         if seconds > LONG_PART_S:
             self._sizes[stage.name] = max(stage.size // 16, size // 2)
         elif seconds < STRETCH_S / 2:
@@ -172,12 +173,12 @@ class Scrubber:
                 )
 
     def _give_back(self, look: ScrubLook, progress: ScrubProgress, until: int, began_s: float) -> float:
-        """Write how far it came and when it continues; return in how many seconds."""
+        """Write the progress and the time of the next stretch; return the seconds until then."""
         took_s = time.monotonic() - began_s
         pause_s = max(PAUSES_S[0], min(took_s / self._share, PAUSES_S[1]))
         now = look.now + int(1000 * took_s)
         if progress.rounds != look.progress.rounds:
-            # If the round began in the future, by a wrong clock, no time has passed.
+            # If the round began in the future, by a wrong clock, the elapsed time counts as 0.
             passed_s = max(0, now - progress.began_at) / 1000
             pause_s = max(pause_s, ROUND_S - passed_s)
             progress = progress._replace(ended_at=now, began_at=now + int(1000 * pause_s))

@@ -1,4 +1,4 @@
-"""Usage: what is allocated by one owner (specification 02 section 9)."""
+"""Usage: the amounts allocated by one owner (specification 02 section 9)."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -7,15 +7,15 @@ from placement.db import owner_usage_rows
 from placement.db.database import Database
 
 ALL = "all"
-"""Asks for one group of everything. No type has this name: theirs are upper-case."""
+"""The word for one group of everything. No type has this name, since types are upper-case."""
 
 UNKNOWN = "unknown"
-"""The group of the consumers that have no type."""
+"""The group of the consumers without a type."""
 
 
 @dataclass(slots=True)
 class GroupUsage:
-    """The usage of a group's consumers, and how many of them hold anything."""
+    """The usage of a group's consumers, and how many of them have allocations."""
 
     consumer_count: int = 0
     used_by_class: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -24,12 +24,12 @@ class GroupUsage:
 def by_group(
     db: Database, project: str, user: str | None = None, consumer_type: str | None = None
 ) -> dict[str, GroupUsage]:
-    """Return what the consumers of a project, and of a user in it, use, by group of consumers.
+    """Return the usage of a project's consumers, or of one user's in it, by group of consumers.
 
-    One statement, two where the sums may be wrong.
+    One statement, two if the sums may be wrong.
 
-    :param consumer_type: None: a group per type; ``all`` or ``unknown``: that group; else the group
-        of this type. A group without allocations is missing.
+    :param consumer_type: None gives a group per type; ``all`` or ``unknown`` gives that group; otherwise the
+        group of this type. A group without allocations is missing.
     """
     rows = db.read(lambda reader: owner_usage_rows.of_project(reader, project, user))
     if rows is None:

@@ -1,1 +1,1 @@
-"""The placing of requests on a cloud: chosen, counted, explained and moved. Pure (specification 07, 09)."""
+"""The placing of requests on a cloud: choose, count, explain, move. Pure (specification 07, 09)."""

@@ -1,4 +1,4 @@
-"""Trying every assignment of wishes to places, one way after the other. Pure."""
+"""The trial of every assignment of wishes to places, one after the other. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from placement.placing.wishes import ChosenPlace, WishList
 from placement.search.work import Work
 
 MOST_IN_TREE = 500
-"""Candidates of one tree that are tried; where there are more, a refusal is not certain."""
+"""The number of candidates of one tree that are tried; if there are more, a refusal is not certain."""
 
 
 class _Step(NamedTuple):
@@ -21,7 +21,7 @@ class _Step(NamedTuple):
 class AllWays:
     """A walk over all assignments, depth first.
 
-    ``_all_seen``: as yet no place of any tree was left out.
+    ``_all_seen``: whether no place of any tree has been left out yet.
     """
 
     def __init__(self, board: Board, wishes: WishList, pools: Pools, work: Work) -> None:
@@ -29,9 +29,9 @@ class AllWays:
         self._all_seen = True
 
     def walk(self, most: int) -> tuple[list[ChosenPlace] | None, bool]:
-        """Return places, and whether it is certain: they were found, or all ways were tried in vain.
+        """Return places or None, and whether the answer is certain: places were found, or all ways failed.
 
-        :param most: the steps that it may take.
+        :param most: the most steps.
         """
         self._board.clear()
         self._board.allow_all()
@@ -52,7 +52,7 @@ class AllWays:
             if len(taken) == len(order):
                 return [each.place for each in sorted(taken)], True
             following = order[len(taken)]
-            # Interchangeable wishes go into trees in one order only: five equal ones on ten hosts are 2,002
+            # Interchangeable wishes go into trees in one order only: five equal ones on ten hosts give 2,002
             # ways instead of 100,000.
             equal = self._wishes.likeness(step.number) == self._wishes.likeness(following)
             ways.append(self._ways(following, step.position if equal else 0))
@@ -61,12 +61,13 @@ class AllWays:
         return None, False
 
     def _ways(self, number: int, first: int) -> Iterator[_Step]:
-        """Yield the places of a wish in the trees from this position on, as the cloud is at each moment."""
+        """Yield the places of a wish in the trees from this position on, on the cloud of each moment."""
         board, pool = self._board, self._pools[number]
         for position in range(first, len(pool.roots)):
-            # The providers that serve may share from another tree, and be nothing of this one.
+            # The serving providers may share from another tree, and then are not providers of this one.
             if board.shares or board.excluder(number, int(pool.roots[position])) is None:
-                # Found before any is tried: the steps below change the cloud, and put it back.
+                # The places are found before any is tried, since the steps below change the cloud and restore
+                # it.
                 places, complete = board.places(pool, position, MOST_IN_TREE)
                 self._all_seen &= complete and len(places) < MOST_IN_TREE
                 for place in places:

@@ -1,8 +1,8 @@
-"""The first of several queries that can be granted, of one claim or of a gang (09 section 3). Pure.
+"""The choice of the first query that can be granted, for one claim or a gang (09 section 3). Pure.
 
-Claims with queries in an order of preference are granted by *positions*: for each claim the number of the
-query that it gets, from 0. Of all positions that fit, those are chosen that come first as a word comes in a
-dictionary: the first claim decides, and the next ones among what it leaves.
+Claims with queries in an order of preference are granted by *positions*: for each claim the number of its
+chosen query, from 0. The chosen positions are the first in lexical order that fit: the first claim decides,
+and the next ones choose among the rest.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,18 +20,18 @@ from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
 
 TRIES = 1000
-"""Positions of all claims that are tried at most: where there is no deadline, this is the bound."""
+"""The most positions of all claims that are tried, which is the bound if there is no deadline."""
 
 SHARE = 3
-"""The share of the work left that each try may take: a third, and the last one all of it."""
+"""The divisor of the remaining work for each try: a third; the last try gets all of it."""
 
 Positions = Sequence[int]
 Placer = Callable[[Positions, Work], Sequence[ChosenPlace] | NoPlace]
-"""Places as many of the claims, from the first on, as there are positions."""
+"""A function that places the first claims, one for each position."""
 
 
 class Preferred(NamedTuple):
-    """Places of all claims, by which queries, and whether it is certain that no positions before them fit."""
+    """Places of all claims, their queries, and whether it is certain that no earlier positions fit."""
 
     places: Sequence[ChosenPlace]
     positions: Positions
@@ -43,12 +43,12 @@ def choose_first(
 ) -> Preferred | NoPlace:
     """Return the places at the first positions at which all claims fit.
 
-    What does not fit is cut to the fewest claims that do not: all positions that begin with these are out,
-    for claims that fit together still do if some are left away.
+    Positions that do not fit are cut to the shortest beginning that does not fit: all positions with this
+    beginning are excluded, since claims that fit together still fit if some are left out.
 
-    :param numbers: of the queries of each claim.
-    :param twins: of each claim the last one before it that asks for the same, as an index; None for none.
-    :raises WorkEnded: the time is over, and whether something fits is not known.
+    :param numbers: the number of queries of each claim.
+    :param twins: for each claim the index of the last earlier claim with the same queries, or None.
+    :raises WorkEnded: the time has ended before it was known whether any positions fit.
     """
     begin: list[int] | None = []
     exact, timed_out, longest, refusal = True, False, 0, None
@@ -63,7 +63,7 @@ def choose_first(
             refused, answer = _shorten(place, tried, answer, part)
         exact &= answer.exact
         timed_out |= answer.timed_out and not answer.exact
-        # The refusal that came farthest is reported: all claims before this one have a place.
+        # The refusal at the latest claim is reported: all claims before that one have a place.
         if len(refused) > longest:
             longest, refusal = len(refused), answer
         begin = _next(refused, numbers)
@@ -75,10 +75,10 @@ def choose_first(
 
 
 def _complete(begin: Sequence[int], twins: Sequence[int | None]) -> list[int]:
-    """Return the first positions of all claims that begin so.
+    """Return the first positions of all claims with this beginning.
 
-    Of two claims that ask for the same the later one has no earlier position: exchanged, they would fit as
-    well, and come before.
+    Of two claims with the same queries the later one never has an earlier position: exchanged, the two would
+    fit as well and come first.
     """
     positions = [*begin]
     for twin in twins[len(begin) :]:
@@ -89,12 +89,12 @@ def _complete(begin: Sequence[int], twins: Sequence[int | None]) -> list[int]:
 def _shorten(
     place: Placer, tried: Positions, refusal: NoPlace, work: Work
 ) -> tuple[Positions, NoPlace]:
-    """Return the shortest beginning that does not fit either, with its refusal."""
+    """Return the shortest beginning that does not fit, with its refusal."""
     fits, refused = 0, len(tried)
     while refused - fits > 1 and not work.is_over:
         middle = (fits + refused) // 2
         answer = place(tried[:middle], work)
-        # An uncertain refusal is not exchanged for a certain one.
+        # An uncertain refusal must not replace a certain one.
         if isinstance(answer, NoPlace) and answer.exact >= refusal.exact:
             refused, refusal = middle, answer
         else:
@@ -103,7 +103,7 @@ def _shorten(
 
 
 def _next(positions: Positions, numbers: Sequence[int]) -> list[int] | None:
-    """Return the beginning of the first positions after all that begin so; None if there are none."""
+    """Return the beginning of the first positions after all with this beginning; None if there are none."""
     after = [*positions]
     while after:
         after[-1] += 1
@@ -114,9 +114,11 @@ def _next(positions: Positions, numbers: Sequence[int]) -> list[int] | None:
 
 
 def require_names(cloud: Cloud, known: NameSets, requests: Iterable[CandidateRequest]) -> None:
-    """Refuse names that do not exist in any query: whether one of them is looked for must not be chance.
+    """Refuse unknown names in any query, so that the error does not depend on which queries are tried.
 
     :raises UnknownTraitName, UnknownClassName:
+
+    a name is unknown
     """
     for request in requests:
         check_classes(cloud, known, sorted(request.names.classes))
@@ -124,23 +126,24 @@ def require_names(cloud: Cloud, known: NameSets, requests: Iterable[CandidateReq
 
 
 def list_serving(cloud: Cloud, requests: Iterable[CandidateRequest]) -> Indexes:
-    """Return the ids of all providers that could serve one of the requests if they had room, and of more.
+    """Return a superset of the ids of providers that could serve one of the requests if they had room.
 
-    What happens to the room of any other provider gives none of them a candidate.
+    Changes of any other provider's room cannot give the requests a candidate.
     """
     alive: Mask = cloud.ids >= 0
     serving: Mask = np.zeros(cloud.size, np.bool_)
     for request in requests:
         serving |= _trees_of(cloud, request)[cloud.roots]
-    # Sharing providers may serve in any of the trees: leaving out some would buy little.
+    # Sharing providers can serve in any of the trees: leaving out some would gain little.
     if len(cloud.sharing.sharers):
         serving |= cloud.sharing.mask
     return cloud.ids[serving & alive]
 
 
 def _trees_of(cloud: Cloud, request: CandidateRequest) -> Mask:
-    """Mark the roots of the trees in which all but the room of a request may be."""
-    # Each condition is tested by the search's own test, of any provider in reach: less than the search asks.
+    """Mark the roots of the trees that may meet all conditions of a request except room."""
+    # Each condition is tested by the search's own test, on any provider in reach, which is weaker than the
+    # search.
     alive: Mask = cloud.ids >= 0
     trees = cloud.forest.is_root.copy()
     for of_root, names in conditions(ROOT_FILTERS, request):

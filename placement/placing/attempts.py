@@ -1,4 +1,4 @@
-"""Placing wishes one after another, in one order and then in others. Pure."""
+"""Attempts to place wishes one after another, in one order and then in others. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from placement.search.work import Work
 
 
 class Attempt(NamedTuple):
-    """The places that wishes took; the first that found none, and the groups whose rules kept it out."""
+    """The places that wishes took, the first wish without a place, and the groups whose rules excluded it."""
 
     places: Mapping[int, ChosenPlace]
     failed: int | None = None
@@ -41,11 +41,11 @@ def attempt(
         if place is None:
             return Attempt(places, number, tuple(sorted(turns.kept_out)))
         places[number] = place
-        # The last one changes nothing for anybody: a single wish costs no copy of the cloud.
+        # The last wish changes nothing for others, so a single wish does not need a copy of the cloud.
         if len(places) < len(order):
             board.put(number, place)
-            # The tree may have room for one more. It has a further turn, by the key that it has now, and so
-            # have those whose providers share with it: their keys have changed too.
+            # The tree may have room for one more wish, so it is queued again with its present key, and so are
+            # the trees whose providers share with it: their keys have changed too.
             for root in {place.root, *board.start.roots[list(place.allocations)].tolist()}:
                 positions = np.flatnonzero(pool.roots == root)
                 turns.put_back(pool.keys(board.ranking, positions), positions)
@@ -53,9 +53,9 @@ def attempt(
 
 
 def _best_place(board: Board, number: int, pool: Pool, turns: Turns) -> ChosenPlace | None:
-    """Return the place of a wish in the best tree that has one.
+    """Return the place of a wish in the best tree with a place.
 
-    A tree that is full, or that a rule excludes, has no further turn: an attempt gives nothing back.
+    A tree that is full, or that a rule excludes, is not queued again: an attempt never gives room back.
     """
     while (position := turns.next()) is not None:
         if (name := board.excluder(number, int(pool.roots[position]))) is not None:
@@ -63,12 +63,12 @@ def _best_place(board: Board, number: int, pool: Pool, turns: Turns) -> ChosenPl
             continue
         places, _ = board.places(pool, position, 1)
         if not places:
-            # One look at all trees replaces a search of each full one. A provider that serves alone is
-            # compared by its room, which is cheaper still.
+            # One comparison of all trees replaces a search of each full one. For a tree with one serving
+            # provider a comparison of its room is cheaper still.
             if pool.alone[position] < 0 and turns.has_room is None:
                 turns.has_room = board.with_room(pool)
         elif (name := board.excluder(number, *places[0].trees)) is not None:
-            # The provider that serves may share from outside the tree.
+            # The serving provider may share from outside the tree.
             turns.kept_out.add(name)
         else:
             return places[0]
@@ -78,8 +78,8 @@ def _best_place(board: Board, number: int, pool: Pool, turns: Turns) -> ChosenPl
 class NextOrder:
     """The order in which wishes are placed after an attempt that failed.
 
-    A new group whose members must be together begins elsewhere first. If that is no way out, the wish that
-    failed comes first; one of its likeness does so only once.
+    A new group whose members must be together first begins in another place. If that fails, the failed wish
+    is moved to the front; of equal wishes only one is moved, once.
     """
 
     def __init__(self, board: Board, wishes: WishList) -> None:
@@ -87,10 +87,10 @@ class NextOrder:
         self._moved: set[Likeness] = set()
 
     def after(self, order: Sequence[int], failed: int) -> Sequence[int] | None:
-        """Return what to try next, None if all was tried."""
+        """Return the next order to try, None if all were tried."""
         for name in self._wishes[failed].groups:
             state, members = self._board.states[name], self._board.occupied[name].members
-            # The members of a stored group cannot go elsewhere: where it is stays.
+            # The members of a stored group cannot move, so its place is fixed.
             if state.rule.rule == "together" and members and not state.members:
                 self._board.banned[name].add(members[0])
                 return order

@@ -1,4 +1,4 @@
-"""A cloud on which wishes take their places and give them back, with the rules of their groups. Pure."""
+"""A board: a cloud on which wishes take and release places under the rules of their groups. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from placement.search.work import Work
 
 
 class Board:
-    """The wishes that have a place, on a copy of a cloud.
+    """The placed wishes, on a copy of a cloud.
 
-    ``start``: the cloud as it was, which stays so; ``cloud``: with everything that is placed. ``banned``: by
-    group, domains in which its first member may not be. ``shares``: some provider of the cloud shares.
+    ``start``: the original cloud, which is not changed; ``cloud``: the cloud with all placed wishes.
+    ``banned``: by group, the domains that its first member must not use. ``shares``: whether any provider of
+    the cloud shares.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Board:
         self.clear()
 
     def clear(self) -> None:
-        """Take back everything that was placed."""
+        """Release all placed wishes."""
         self.cloud = self.start
         self.ranking.begin()
         self.occupied = {
@@ -64,7 +65,7 @@ class Board:
             self.occupied[name].add(self.domains(name, {*place.trees, *wish.stays}))
 
     def take_back(self, number: int, place: ChosenPlace) -> None:
-        """Let the wish that was put last give its place back."""
+        """Release the place of the wish that was put last."""
         self._use(place, -1)
         for name in self._wishes[number].groups:
             self.occupied[name].remove_last()
@@ -80,18 +81,18 @@ class Board:
 
     def domains(self, name: str, roots: Iterable[int]) -> Domains:
         """Return the domains of these trees for a group."""
-        # A tree may be in a thousand of them, and all trees be asked for.
+        # A tree can be in a thousand aggregates, and all trees may be checked.
         self._work.go_on()
         state = self.states[name]
         return state.rule.domains([str(self.start.uuids[root]) for root in roots], state.aggregates)
 
     def excluder(self, number: int, *roots: int) -> str | None:
-        """Return the first group of a wish whose rule does not let it go into these trees; None if all do."""
+        """Return the first group of a wish whose rule excludes these trees; None if none does."""
         wish = self._wishes[number]
         for name in wish.groups:
             domains = self.domains(name, {*roots, *wish.stays})
             occupied = self.occupied[name]
-            # Only the first member of a new group is kept out: the others follow it.
+            # Only the first member of a new group is excluded; the others follow it.
             banned = not occupied.members and domains in self.banned[name]
             if banned or not occupied.admits(domains):
                 return name
@@ -100,23 +101,23 @@ class Board:
     # -- places --
 
     def places(self, pool: Pool, position: int, most: int) -> tuple[list[ChosenPlace], bool]:
-        """Return places in the tree at a position as the cloud is now, and whether none is missing.
+        """Return places in the tree at a position on the present cloud, and whether the list is complete.
 
-        :param most: where there are so many, some may be missing in any case.
+        :param most: the most places to return; a list of this length may be incomplete.
         """
         root, alone = int(pool.roots[position]), int(pool.alone[position])
         if alone >= 0 and pool.pattern is not None:
-            # Room alone changes here: what else the provider must have, the search has seen.
+            # Only room changes here; the search has checked all other conditions of the provider.
             candidate = Candidate(pool.pattern, (alone,))
             fits = has_room(self.cloud, candidate.allocations)
             return [ChosenPlace.of(self.start, root, candidate)] if fits else [], True
         here = replace(pool.request, anchor=str(self.start.uuids[root]), limit=most)
         found = search(self.cloud, here, self._known, self._work)
-        # A tree that a search has set aside may be a place, although the work is not cut short.
+        # A tree that a search has set aside may have a place even if the work is not cut short.
         return [ChosenPlace.of(self.start, root, each) for each in found], found.complete
 
     def with_room(self, pool: Pool) -> Mask:
-        """Mark the trees of a pool that may have room now, at the price of searching a few of them."""
+        """Mark the trees of a pool that may have room now; this costs the search of a few trees."""
         marked = np.zeros(self.start.size, np.bool_)
         found = prospect(self.cloud, pool.request, self._known, self._work)
         if found is not None:

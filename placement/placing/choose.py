@@ -1,8 +1,8 @@
 """Choosing places for many claims on a copy of the picture (specification 09 section 3). Pure.
 
-Claims are placed one after another, those with the fewest trees first. When one does not fit, it is placed
-first, or the group that it must be together with elsewhere. If no such order helps, all ways are tried, as
-long as the work lasts; when none is left, it is certain that the claims do not fit.
+Claims are placed one after another, those with the fewest trees first. If a claim does not fit, the next
+attempt places it first, or places its "together" group elsewhere. If no such order helps, all ways are tried
+within the budget; when none is left, it is certain that the claims do not fit.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from placement.search.search import search
 from placement.search.work import Work, WorkEnded
 
 RESTARTS = 1000
-"""Orders of the claims, and domains of groups that are together, that are tried before all ways are."""
+"""The number of orders of claims, and domains of "together" groups, that are tried before all ways."""
 
 WAYS = 20_000
-"""Places that are tried when all ways are."""
+"""The number of places that are tried during the trial of all ways."""
 
 COUNTING_SEARCHES = 200
 """The largest cost of counting how often equal claims fit, in searches."""
@@ -49,12 +49,12 @@ def choose(
     *,
     in_one_order: bool = False,
 ) -> Sequence[ChosenPlace] | NoPlace:
-    """Return a place for each wish, which together fit and keep the rules. The cloud stays as it is.
+    """Return a place for each wish, such that all fit together and keep the rules. The cloud is not changed.
 
-    :param draw: draws among equal trees; None: the first of them.
-    :param ways: the places that are tried when no order helps.
-    :param in_one_order: no other order of the claims is tried, and a refusal is not certain.
-    :raises UnknownTraitName, UnknownClassName: as the search does.
+    :param draw: draws among equal trees; None takes the first of them.
+    :param ways: the number of places to try when no order helps.
+    :param in_one_order: try no other order of the claims; then a refusal is not certain.
+    :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
     """
     chooser = _Chooser(cloud, known, WishList(wishes), groups, strategy, work, draw)
     try:
@@ -62,13 +62,13 @@ def choose(
             return apart
         return chooser.choose_in_one_order() if in_one_order else chooser.choose(ways)
     except WorkEnded:
-        # The first refusal is told, on the cloud that it met: nothing better is known.
+        # The first refusal is reported, on its own cloud, since nothing better is known.
         return replace(chooser.refusal or NoPlace(0, cloud, exact=False), timed_out=True)
 
 
 @dataclass(eq=False)
 class _Chooser:
-    """The arguments of :func:`choose`; ``refusal``: the first, on the way to places."""
+    """The arguments of :func:`choose`; ``refusal``: the first refusal during the search for places."""
 
     _start: Cloud
     _known: NameSets | None
@@ -80,12 +80,13 @@ class _Chooser:
     refusal: NoPlace | None = None
 
     def choose_apart(self) -> Sequence[ChosenPlace] | None:
-        """Return the first candidates of a search, if they are enough and share no provider.
+        """Return the first candidates of a search, if there are enough and no two use the same provider.
 
-        Then they fit together, and nothing is tried on a copy: 0.10 ms for one wish and 0.19 for four, not
-        0.36 and 1.34 (10,000 hosts, processor time). The order must be any, and no wish in a group.
+        Such candidates fit together without a trial on a copy: 0.10 ms for one wish and 0.19 for four,
+        instead of 0.36 and 1.34 (10,000 hosts, processor time). The strategy must be "any", and no wish may
+        be in a group.
         """
-        # Two candidates of different trees may use up the same shared provider.
+        # Two candidates of different trees can use up the same shared provider.
         if self._start.has_trait(SHARING_TRAIT):
             return None
         places: dict[int, ChosenPlace] = {}
@@ -117,7 +118,7 @@ class _Chooser:
     def choose(self, ways: int) -> Sequence[ChosenPlace] | NoPlace:
         if (hopeless := self._begin()) is not None:
             return hopeless
-        # Half for orders: where none helps, all ways must have time to say that for certain.
+        # Orders get half of the budget: if none helps, the trial of all ways needs time to be certain.
         with self._work.part(2) as part:
             places, counting_timed_out = self._choose_in_some_order(part)
         if places is not None:
@@ -131,7 +132,7 @@ class _Chooser:
         return places or replace(self.refusal, exact=certain, timed_out=timed_out and not certain)
 
     def _begin(self) -> NoPlace | None:
-        """Find the trees for each wish; return a refusal if one has none, or a group is broken."""
+        """Find the trees for each wish; return a refusal if a wish has none or a group is broken."""
         wishes = self._wishes
         ranking = Ranking(self._strategy, self._start, wishes.asked)
         self._board = Board(self._start, self._known, wishes, self._states, ranking, self._work)
@@ -145,7 +146,7 @@ class _Chooser:
         return None
 
     def _choose_in_some_order(self, work: Work) -> tuple[list[ChosenPlace] | None, bool]:
-        """Return places, and whether counting how many fit has ended for want of time."""
+        """Return places, and whether the time ended while counting how many wishes fit."""
         order: Sequence[int] | None = self._pools.hardest_first()
         next_order, timed_out = NextOrder(self._board, self._wishes), False
         for _ in range(RESTARTS):
@@ -154,7 +155,7 @@ class _Chooser:
             if made.failed is None:
                 return made.in_order(), timed_out
             if self.refusal is None:
-                # The refusal is noted before anything is counted, which may end for want of time.
+                # The refusal is recorded before counting, which can run out of time.
                 self.refusal = NoPlace(
                     made.failed, self._board.cloud, exact=False, kept_out=made.kept_out
                 )
@@ -169,20 +170,20 @@ class _Chooser:
         return None, timed_out
 
     def _are_too_many(self, work: Work) -> bool:
-        """Return whether all claims, or equal ones whatever the others are, are certainly more than fit."""
+        """Return whether all claims together, or the equal ones alone, are certainly more than fit."""
         asked = self._wishes.asked
         free = free_columns(self._start, asked)
         if any(amount > total(np.maximum(free[name], 0)) for name, amount in asked.items()):
             return True
         for first, equal in self._wishes.alike.items():
             pool = self._pools[first]
-            # Each of as many trees takes one by itself: these claims are not too many.
+            # As many trees take one claim each, so these claims are not too many.
             if not self._wishes[first].groups and len(equal) <= np.count_nonzero(pool.alone >= 0):
                 continue
             if not work.look():
                 return False
-            # The count copies trees, whose providers have other indexes there. Without the mask the count is
-            # not lower.
+            # The count copies trees, and providers have other indexes there. Without the mask the count is at
+            # least as high.
             groups = tuple(replace(group, among=None) for group in pool.request.groups)
             anywhere = replace(pool.request, groups=groups)
             found = pack(self._start, anywhere, self._known, COUNTING_SEARCHES, work)
@@ -191,12 +192,13 @@ class _Chooser:
         return False
 
     def _count_most(self, counts: NDArray[np.int64], equal: Sequence[int]) -> int:
-        """Return how many of equal wishes fit, by how often they fit in each tree, at most."""
+        """Return an upper bound of how many equal wishes fit, from how often they fit in each tree."""
         most = int(np.minimum(counts, len(equal)).sum())
         groups = self._wishes[equal[0]].groups
         alike = all(self._wishes[number].groups == groups for number in equal)
         stays = any(self._wishes[number].stays for number in equal)
-        # In these cases a wish is not in the domains of the one tree that is counted: rules lower nothing.
+        # In these cases a wish is also in domains outside the one counted tree, so rules must not lower the
+        # count.
         if self._board.shares or not alike or stays:
             return most
         for name in groups:

@@ -1,4 +1,4 @@
-"""Why a request has no candidate on a cloud, and what would help (specification 07 section 2). Pure."""
+"""The explanation why a request has no candidate, and what would help (specification 07 section 2). Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ class UnknownHost(errors.NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The number of candidates, what would help if there are none, and for one host a verdict."""
+    """The number of candidates, the remedies if there are none, and the verdict on one host."""
 
     candidates: Count
     remedies: Remedies | None
@@ -48,7 +48,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A copy of a cloud, the names that exist in the database alone, and a first result."""
+    """A copy of a cloud, the names that exist only in the database, and a first result."""
 
     cloud: Cloud
     known: NameSets
@@ -58,8 +58,8 @@ class Opened:
 def open_cloud(cloud: Cloud, known: NameSets, request: CandidateRequest, work: Work) -> Opened:
     """Search once, as the compatible API would, and return a copy of the cloud that the search saw.
 
-    :param work: half of it is for this search.
-    :raises UnknownTraitName, UnknownClassName: as the search does.
+    :param work: the budget; this search gets half of it.
+    :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
     """
     with work.part(2) as part:
         result = search(cloud, request, known, part, explain=True)
@@ -75,7 +75,7 @@ def explain_on(
     *,
     about: str | None = None,
 ) -> Explanation:
-    """Explain what the search finds on this cloud, which stays as it is, as :func:`explain_opened` does."""
+    """Explain the search's result on this cloud, without changing it, like :func:`explain_opened`."""
     opened = open_cloud(cloud, known, raise_limit_by_one(asked.request), work)
     return explain_opened(opened, asked, about, work_factor, work)
 
@@ -85,17 +85,17 @@ def explain_opened(
 ) -> Explanation:
     """Explain a first result, everywhere and in the tree of one host.
 
-    :param opened: by a search for one more candidate than is counted.
+    :param opened: the result of a search for one more candidate than is counted.
     :param about: uuid or name of a provider.
-    :param work_factor: the most searches that this may cost; each answer costs at least one.
-    :param work: what they may cost together.
+    :param work_factor: the budget in searches; each answer costs at least one.
+    :param work: the budget of all searches together.
     """
     request = asked.request
     cloud, shares = opened.cloud, 1 if about is None else 2
-    # A host that does not exist is an error before anything dear is asked.
+    # A host that does not exist is an error before any expensive search.
     host = None if about is None else find_provider(cloud, about)
     with work.part(shares) as part:
-        # The search that opened the cloud is the first one of the budget.
+        # The search that opened the cloud counts as the first of the budget.
         budget = Budget(opened.known, max(work_factor // shares - 1, 0), part)
         count = budget.count_result(cloud, request, opened.result, request.limit or COUNTED)
         everywhere = Diagnosis(count, None if count.count else remedies(cloud, asked, budget))
@@ -105,7 +105,7 @@ def explain_opened(
         root = cloud.uuids[int(cloud.roots[host])]
         here = replace(request, anchor=root)
         count = budget.count_if_any_is_left(cloud, here)
-        # A count of nothing by a search that was cut short proves nothing: the verdict must not be "cannot".
+        # An incomplete search that counted nothing proves nothing: the verdict must not be "cannot".
         known = bool(count.count) if count.count or count.complete else None
         verdict = obstacles.verdict(cloud, here, host, known)
         would_help = None if count.count else remedies(cloud, asked, budget, root)
@@ -118,7 +118,7 @@ def find_provider(cloud: Cloud, given: str) -> int:
     index = cloud.index_of_uuid.get(given)
     if index is not None:
         return index
-    # A free slot has the empty name.
+    # A free slot has an empty name.
     if given and given in cloud.names:
         return cloud.names.index(given)
     raise UnknownHost(given=given)

@@ -1,4 +1,4 @@
-"""Groups while their members move: in which trees these are (specification 09 section 4). Pure."""
+"""The trees of groups' members while members move (specification 09 section 4). Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ class _Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The groups of some consumers, by name, with the trees of all their members. Nothing changes it."""
+    """The groups of some consumers, by name, with the trees of all their members. Immutable."""
 
     rules: Mapping[str, GroupRule] = field(default_factory=dict)
     rows: Mapping[str, Sequence[InTree]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Members:
     # -- as they come and go --
 
     def without_trees(self, root_uuids: Iterable[str], names: Iterable[str]) -> "Members":
-        """Return them without what members of the groups of these names have in some trees."""
+        """Return the members without the holdings of members of these groups in some trees."""
         gone = set(root_uuids)
         fewer = {
             name: [row for row in self.rows[name] if row.root_uuid not in gone] for name in names
@@ -45,7 +45,7 @@ class Members:
         return replace(self, rows={**self.rows, **fewer})
 
     def without(self, consumer_uuid: str) -> "Members":
-        """Return them without a consumer."""
+        """Return the members without a consumer."""
         return replace(
             self,
             rows={
@@ -55,7 +55,7 @@ class Members:
         )
 
     def with_place(self, cloud: Cloud, consumer_uuid: str, given: AmountsByIndex) -> "Members":
-        """Return them with what a consumer takes."""
+        """Return the members with the new place of a consumer."""
         rows = dict(self.rows)
         for name in self.of(consumer_uuid):
             more = [
@@ -70,7 +70,7 @@ class Members:
         return replace(self, rows=rows)
 
     def with_rows_of(self, others: "Members", consumer_uuid: str) -> "Members":
-        """Return them with one consumer in the trees where it is in others of them."""
+        """Return the members with one consumer at the places that it has in another ``Members``."""
         rows = dict(self.rows)
         for name in self.of(consumer_uuid):
             kept = [row for row in rows[name] if row.consumer_uuid != consumer_uuid]
@@ -81,9 +81,9 @@ class Members:
     # -- as a choice takes them --
 
     def states(self, cloud: Cloud, moving: Collection[str]) -> dict[str, GroupState]:
-        """Return the groups of those that move, as they are without them."""
+        """Return the groups of the moving consumers, without these as members."""
         names = {name for uuid in moving for name in self.of(uuid)}
-        # The aggregates of each tree that the rules name, by uuid of its root.
+        # The domain aggregates of each tree, by uuid of its root.
         domains_of: dict[str, set[str]] = {}
         for uuid in {uuid for name in names for uuid in self.rules[name].of}:
             for root in np.unique(cloud.roots[cloud.in_aggregate(uuid)]).tolist():
@@ -97,7 +97,7 @@ class Members:
         return states
 
     def stays(self, cloud: Cloud, moving: Collection[str]) -> dict[str, tuple[int, ...]]:
-        """Return, by consumer that moves, the roots of the trees that it stays in for its groups."""
+        """Return for each moving consumer the roots of the trees in which it stays a member."""
         found: dict[str, set[int]] = {}
         for name in {name for uuid in moving for name in self.of(uuid)}:
             for row in self.rows[name]:

@@ -1,10 +1,10 @@
 """The moves of consumers when their trees close: the one engine of what-if, survival and plans. Pure.
 
-A consumer is one thing: all that it has in the trees that close finds places, or nothing moves. What it has
-in one tree, a part, takes the first candidate in a tree that is in reach of the rest
+A consumer moves as a whole: all its resources in the closing trees find places, or nothing moves. Its
+resources in one tree, a part, take the first candidate in a tree in reach of the rest
 (:mod:`placement.placing.reach`), one consumer after the other (specification 07 section 4). Members of groups
-come before the others, and places are chosen for all of them at once, as for claims; the one that found no
-place is left out, and places are chosen again for the rest.
+come before the others, and places are chosen for all of them at once, as for claims; a member without a place
+is left out, and places are chosen again for the rest.
 """
 
 from collections import Counter
@@ -30,20 +30,22 @@ from placement.search.tally import Stop, Stopped
 from placement.search.work import Work
 
 WAYS = 500
-"""Places that are tried before a member of a group is left out, beside orders of the members; and for all
-parts of a consumer that leaves several trees."""
+"""The number of places that are tried before a member of a group is left out, in addition to orders of the
+members; and for all parts of a consumer that leaves several trees.
+"""
 
 SHARE = 4
-"""The share of the work left that each search, and each choice, may take: a fourth."""
+"""The divisor of the remaining work for each search and each choice: a fourth."""
 
 HeldInTree = tuple[tuple[tuple[str, int], ...], ...]
 """The holdings of a consumer in one tree: on each provider, amounts by class."""
 
 
 class Leaving(NamedTuple):
-    """A consumer with what it has in the trees that close: its parts, one for each tree.
+    """A consumer with its resources in the closing trees: its parts, one for each tree.
 
-    ``pools``: so many of the last parts are on sharing providers alone. ``kept``: what it has in other trees.
+    ``pools``: the number of last parts that are on sharing providers alone. ``kept``: its resources in other
+    trees.
     """
 
     consumer_uuid: str | None
@@ -57,20 +59,20 @@ class Leaving(NamedTuple):
 
     @property
     def hosts(self) -> int:
-        """The number of the first parts, whose trees count for the rules of groups."""
-        # A tree that only shares counts if there is no other (09 section 4).
+        """The number of the first parts, the ones whose trees count for the rules of groups."""
+        # A tree that only shares counts only if there is no other (09 section 4).
         bare = self.pools == len(self.parts) and not self.kept.hosts
         return len(self.parts) - (0 if bare else self.pools)
 
 
 class KeptOut(NamedTuple):
-    """A consumer has room only where the rules of these groups do not let it go."""
+    """A consumer has room only in places that the rules of these groups exclude."""
 
     groups: tuple[str, ...]
 
 
 class OutOfReach(NamedTuple):
-    """Each part of a consumer has room, but not in reach of the other parts, which move or stay."""
+    """Each part of a consumer has room, but only out of reach of its other parts."""
 
 
 class MovedTo(NamedTuple):
@@ -80,13 +82,13 @@ class MovedTo(NamedTuple):
 
 
 class Stayed(NamedTuple):
-    """A consumer has no other place, for certain or as far as orders and ways were tried."""
+    """A consumer stays, since it has no other place, for certain or as far as orders and ways were tried."""
 
     why: Stopped | KeptOut | OutOfReach
 
 
 class CutShort(NamedTuple):
-    """A bound came before it was known whether a consumer has another place; ``why``: what is known."""
+    """A bound was reached before it was known whether a consumer has another place; ``why``: the reason."""
 
     why: KeptOut | None = None
 
@@ -97,12 +99,11 @@ Destination = MovedTo | Stayed | CutShort
 class Mover:
     """A copy of a cloud on which trees close and their consumers move, until everything is undone.
 
-    ``cloud`` and ``members``, the groups of those that move: as they are now. No provider shares in this
-    copy, since what a consumer has in one tree goes to one tree; which one may be, ``reach`` says. ``avoid``:
-    traits; trees whose root has one are closed from the beginning, and stay so.
-
-    A first candidate is searched for once, and taken until it is full: as long as trees only close and room
-    is only taken, none before it gets room. That makes survival of 10,000 hosts 1.5 s instead of a search for
+    ``cloud`` and ``members``, the groups of the moving consumers, are the present state. No provider shares
+    in this copy, since a part in one tree moves to one tree; ``reach`` says which tree is possible.
+    ``avoid``: traits; trees whose root has one are closed from the beginning, and stay closed. A first
+    candidate is searched for once and used until it is full: while trees only close and room is only taken,
+    no earlier candidate gets room. With this, survival of 10,000 hosts takes 1.5 s instead of a search for
     each of 20,000 consumers.
     """
 
@@ -125,9 +126,9 @@ class Mover:
         parts: Sequence[AmountsByIndex],
         stays: Iterable[int] = (),
     ) -> Leaving:
-        """Return a consumer that leaves trees, with its amounts by provider in each of them.
+        """Return a consumer that leaves trees, from its amounts by provider in each of them.
 
-        :param stays: the providers that it uses in other trees, needed if some provider of the cloud shares.
+        :param stays: the providers that it uses in other trees, needed if any provider of the cloud shares.
         """
         if not self.reach.shares:
             return Leaving(consumer_uuid, tuple(_list_amounts(part) for part in parts))
@@ -137,11 +138,11 @@ class Mover:
         return Leaving(consumer_uuid, held, len(pools), KeptParts.of(self.reach.cloud, stays))
 
     def look_ahead(self, leaving: Iterable[Leaving], work: Work) -> bool:
-        """Find the first candidates in the cloud as it was given, for all trees that will close.
+        """Find the first candidates in the unchanged cloud, for all trees that will close.
 
-        Worth it where several trees hold the same amounts.
+        This is worthwhile if several trees hold the same amounts.
 
-        :returns: False if a bound came before that.
+        :returns: False if a bound was reached before.
         """
         assert not self._back, "the cloud is as it was given"
         for each in leaving:
@@ -156,14 +157,14 @@ class Mover:
         return True
 
     def close(self, roots: Sequence[int]) -> None:
-        """Leave no room in some trees."""
+        """Close some trees by leaving no room in them."""
         self._back += close_trees(self.cloud, roots)
         self._closed += roots
 
     def move(self, leaving: Sequence[Leaving], work: Work) -> Iterator[tuple[int, Destination]]:
-        """Let each take places elsewhere; yield by number where it went, members of groups first.
+        """Move each consumer elsewhere; yield the outcomes by number, members of groups first.
 
-        A caller that breaks off has moved those that it was told of, and all members of groups.
+        If the caller stops, the consumers reported so far, and all members of groups, have moved.
         """
         grouped = {n: each for n, each in enumerate(leaving) if self.is_grouped(each)}
         if grouped:
@@ -172,13 +173,13 @@ class Mover:
             yield number, self._move_one(leaving[number], work)
 
     def is_grouped(self, leaving: Leaving) -> bool:
-        """Say whether a consumer moves by the rules of its groups, before those that do not."""
-        # While the host stays, no tree that counts for a rule changes.
+        """Return whether a consumer moves by the rules of its groups, before consumers without such rules."""
+        # If the host stays, no tree that counts for a rule changes.
         return bool(self.members.of(leaving.consumer_uuid)) and leaving.hosts > 0
 
     def undo(self) -> None:
-        """Open all trees again, and take everything back."""
-        # The last first: a tree may have been taken from before it was closed.
+        """Open all trees again, and undo all moves."""
+        # The last step is undone first: a tree may have lost room before it was closed.
         self._undo_to(0)
         self._closed.clear()
         self._forget()
@@ -188,7 +189,7 @@ class Mover:
             self._back.pop()()
 
     def _forget(self) -> None:
-        """Remember nothing of which more room would make something else."""
+        """Forget all answers that more room could change."""
         self._later.clear()
         self._whole.clear()
 
@@ -206,16 +207,16 @@ class Mover:
         return self._explain_reach(found, leaving.parts, work)
 
     def _ask(self, leaving: Leaving) -> "_Question":
-        """Return what is searched for first, for the only part of a consumer."""
+        """Return the first question for the only part of a consumer."""
         return _Question(
             leaving.parts[0],
             self.reach.mark_apart(leaving.kept, is_pool=leaving.is_pool(0)),
         )
 
     def _first(self, question: "_Question", work: Work) -> Destination:
-        """Return the first candidate now, or why there is none."""
+        """Return the present first candidate, or the reason why there is none."""
         first = self._later.get(question) or self._firsts.get(question)
-        # A part without a candidate has none now either: nothing gets room.
+        # A part without a candidate earlier has none now either, since room never grows.
         if isinstance(first, Stayed) or (first is not None and has_room(self.cloud, first.given)):
             return first
         found = self._search(question, work)
@@ -237,7 +238,7 @@ class Mover:
         return Stayed(result.tally.stopped)
 
     def _request(self, question: "_Question") -> CandidateRequest:
-        """Return the request for what a consumer has in one tree, a group for each provider."""
+        """Return the request for a consumer's resources in one tree, with a group for each provider."""
         if question not in self._requests:
             self._requests[question] = make_request(question.held, question.among)
         return self._requests[question]
@@ -245,10 +246,10 @@ class Mover:
     def _join_hosts(
         self, held: HeldInTree, hosts: Iterable[int], work: Work
     ) -> Iterator[MovedTo | CutShort]:
-        """Yield what a part of a pool takes in the trees of the consumer's hosts."""
+        """Yield the places of a pool's part in the trees of the consumer's hosts."""
         for host in sorted(hosts, key=self.cloud.forest.place.__getitem__):
             providers = self.cloud.forest.tree(host)
-            # No search is made here, since each host is another question.
+            # No search is made here, since each host would be another question.
             if all(self._has_taker(providers, dict(amounts)) for amounts in held):
                 request = replace(make_request(held), anchor=str(self.cloud.uuids[host]))
                 found = self._run(request, work)
@@ -266,7 +267,7 @@ class Mover:
     def _explain_reach(
         self, found: Stayed | CutShort, parts: Iterable[HeldInTree], work: Work
     ) -> Stayed | CutShort:
-        """Say that reach alone is in the way, if each part by itself has a candidate."""
+        """Return whether only reach is the obstacle: each part by itself has a candidate."""
         if not isinstance(found, Stayed):
             return found
         for held in parts:
@@ -284,10 +285,11 @@ class Mover:
     # -- several parts --
 
     def _move_parts(self, leaving: Leaving, work: Work) -> Destination:
-        """Move a consumer that leaves several trees, with all that it has there or not at all."""
+        """Move a consumer that leaves several trees, completely or not at all."""
         asked = leaving[1:]
         first = self._whole.get(asked)
-        # As for one part: without places before there are none now, and none before the first gets room.
+        # As for one part: a question without places earlier has none now, and no place before the first gets
+        # room.
         if isinstance(first, Stayed):
             return first
         if first is not None and has_room(self.cloud, first.given):
@@ -314,7 +316,7 @@ class Mover:
         walk: "_PartsWalk",
         work: Work,
     ) -> list[AmountsByIndex] | None:
-        """Take places for the parts that have none yet; None, and no more taken, if there are none."""
+        """Take places for the parts without one; return None, with nothing more taken, if that fails."""
         number = len(taken)
         if number == len(leaving.parts):
             return taken if self._is_whole(leaving, taken) else None
@@ -339,12 +341,12 @@ class Mover:
     def _list_places(
         self, leaving: Leaving, number: int, kept: KeptParts, walk: "_PartsWalk", work: Work
     ) -> Iterator[AmountsByIndex]:
-        """Yield where a part may go, the first candidates first."""
+        """Yield the possible places of a part, the first candidates first."""
         held = leaving.parts[number]
         marked = self._mark_with_rest(leaving, number, kept)
         request = make_request(held, marked)
         passed = 0
-        # The first will nearly always do.
+        # The first candidate nearly always suffices.
         for limit in (1, WAYS):
             with work.part(SHARE) as part:
                 result = search(self.cloud, replace(request, limit=limit), None, part)
@@ -361,7 +363,7 @@ class Mover:
                     yield joined.given
 
     def _mark_with_rest(self, leaving: Leaving, number: int, kept: KeptParts) -> Mask | None:
-        """Mark where a part may go so that the parts on pools, which come after it, find places too."""
+        """Mark the places of a part that leave places for the later parts on pools."""
         is_pool = leaving.is_pool(number)
         marked = self.reach.mark_apart(kept, is_pool=is_pool)
         if is_pool:
@@ -379,16 +381,16 @@ class Mover:
         return marked
 
     def _mark_takers(self, held: HeldInTree) -> Mask:
-        """Mark the providers that have room for what a part has on its first provider."""
+        """Mark the providers with room for a part's resources on its first provider."""
         return np.logical_and.reduce([fits(self.cloud, name, n) for name, n in held[0]])
 
     # -- members of groups --
 
     def _move_members(self, leaving: Mapping[int, Leaving], work: Work) -> dict[int, Destination]:
-        """Move members of groups: their hosts at once, then what each has on pools."""
+        """Move members of groups: all their hosts at once, then the parts of each on pools."""
         names = {name for each in leaving.values() for name in self.members.of(each.consumer_uuid)}
         closed = [str(self.cloud.uuids[root]) for root in self._closed]
-        # The holdings of members in a tree that closes keep nobody out of an aggregate: they all leave it.
+        # Holdings of members in a closing tree exclude nobody from an aggregate, since all of them leave it.
         self._set_members(self.members.without_trees(closed, names))
         before = self.members
         moves = {number: _MemberMove(each, each.kept) for number, each in leaving.items()}
@@ -400,7 +402,7 @@ class Mover:
             if move.ends is None and not self._is_whole(move.leaving, move.taken):
                 move.ends = Stayed(OutOfReach())
             if move.ends is not None and move.taken:
-                # Half a consumer does not move.
+                # A consumer never moves partly.
                 for given in move.taken:
                     self._take(_negate(given))
                 uuid = str(move.leaving.consumer_uuid)
@@ -409,15 +411,16 @@ class Mover:
         return {number: move.ends or MovedTo(add_up(move.taken)) for number, move in moves.items()}
 
     def _choose_places(self, moves: Mapping[int, "_MemberMove"], turn: int, work: Work) -> None:
-        """Choose places for a part of each member that has so many on hosts, all at once.
+        """Choose places for one part on a host of each member that has this many, all at once.
 
-        Of a consumer one part at a time: it would be two members of its group, which keep each other out.
+        Parts of a consumer are chosen separately: together they would count as two members that exclude each
+        other.
         """
         waiting = [
             move for move in moves.values() if move.ends is None and move.leaving.hosts > turn
         ]
         while waiting:
-            # A member that was left out counts where it stays.
+            # A member that was left out counts in its present place.
             moving = {str(move.leaving.consumer_uuid) for move in waiting}
             states = self.members.states(self.cloud, moving)
             stays = self.members.stays(self.cloud, moving)
@@ -426,7 +429,7 @@ class Mover:
                 uuid = str(move.leaving.consumer_uuid)
                 among = self._mark_with_rest(move.leaving, turn, move.kept)
                 held = move.leaving.parts[turn]
-                # A mask that was made for this moment is not kept; equal requests are one object.
+                # A temporary mask is not cached; equal requests are one object.
                 is_lasting = not move.leaving.pools
                 ask = (
                     self._request(_Question(held, among))
@@ -448,7 +451,7 @@ class Mover:
             break
 
     def _move_pools(self, move: "_MemberMove", work: Work) -> None:
-        """Move what a member has on pools after its host."""
+        """Move a member's parts on pools, after its host."""
         for held in move.leaving.parts[move.leaving.hosts :]:
             if move.ends is not None:
                 return
@@ -464,9 +467,10 @@ class Mover:
 
 
 class _Question:
-    """The question to a search: a part, and the providers among which it may go; None: all.
+    """The question to a search: a part, and its possible providers; None means all.
 
-    Equal if the amounts are, and the mask is the same object: those of equal questions are.
+    Two questions are equal if their amounts are equal and their mask is the same object, as it is for equal
+    questions.
     """
 
     __slots__ = ("_hash", "among", "held")
@@ -486,7 +490,7 @@ class _Question:
 
 @dataclass(slots=True)
 class _PartsWalk:
-    """Ways that are left to place a consumer; ``is_cut``: a search ended at a bound."""
+    """The remaining ways to place a consumer; ``is_cut``: whether a search ended at a bound."""
 
     left: int
     is_cut: bool = False
@@ -494,7 +498,7 @@ class _PartsWalk:
 
 @dataclass(slots=True)
 class _MemberMove:
-    """A member on its way: ``taken`` by its parts, ``kept`` with these; ``ends``: why it does not move."""
+    """A member that is moving: ``taken`` by its parts, ``kept`` with these; ``ends``: why it stays."""
 
     leaving: Leaving
     kept: KeptParts
@@ -502,13 +506,13 @@ class _MemberMove:
     ends: Stayed | CutShort | None = None
 
     def note(self, reach: Reach, given: AmountsByIndex, *, is_pool: bool) -> None:
-        """Note what a part has taken."""
+        """Note the place that a part has taken."""
         self.taken.append(given)
         self.kept = reach.add(self.kept, given, is_pool=is_pool)
 
 
 def add_up(taken: Sequence[AmountsByIndex]) -> AmountsByIndex:
-    """Return what parts take together."""
+    """Return the total amounts of several parts."""
     if len(taken) == 1:
         return taken[0]
     sums: dict[int, Counter[str]] = {}
@@ -535,11 +539,11 @@ def without_sharing(cloud: Cloud) -> Cloud:
 
 
 def close_trees(cloud: Cloud, roots: Sequence[int]) -> list[Callable[[], object]]:
-    """Leave no room in some trees; return what gives them their room back."""
+    """Leave no room in some trees; return a function that restores their room."""
     if not roots:
         return []
     providers, back = cloud.forest.trees(np.array(roots))[0], list[Callable[[], object]]()
-    # Room alone: a removal would cost a new forest each time, and must be taken back.
+    # Only room changes: removing the trees would cost a new forest each time, and must be undone.
     for name in list(cloud.classes):
         room = cloud.room(name)[providers]
         back.append(partial(cloud.set_rooms, name, providers, room))
@@ -548,13 +552,13 @@ def close_trees(cloud: Cloud, roots: Sequence[int]) -> list[Callable[[], object]
 
 
 def make_request(held: HeldInTree, among: Mask | None = None) -> CandidateRequest:
-    """Return the request for what a consumer has in one tree, a group for each provider."""
+    """Return the request for a consumer's resources in one tree, with a group for each provider."""
     groups = (Group(f"_{n}", dict(each), among=among) for n, each in enumerate(held, 1))
     return CandidateRequest(tuple(groups), limit=1)
 
 
 def _explain(refusal: NoPlace, wish: Wish, work: Work) -> Stayed | CutShort:
-    """Say whether rules alone keep a wish out, or reach alone, or what ends the search without them."""
+    """Return whether only rules or only reach exclude a wish, or what ends the search without them."""
     is_cut = work.timed_out or refusal.timed_out
     found, stopped = _has_candidate(refusal.cloud, wish.request, work)
     if found:

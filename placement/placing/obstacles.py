@@ -29,7 +29,7 @@ OF_CAPACITY = frozenset({Reason.CAPACITY, Reason.ALL_CLASSES})
 
 
 def examples(cloud: Cloud, request: CandidateRequest, step: Step, most: int) -> list[Example]:
-    """Return up to ``most`` of those that a step of an explained search removed, closest first."""
+    """Return up to ``most`` providers or roots that a step of an explained search removed, closest first."""
     if step.removed is None or not most:
         return []
     group = next((group for group in request.groups if group.suffix == step.group), None)
@@ -48,7 +48,7 @@ def examples(cloud: Cloud, request: CandidateRequest, step: Step, most: int) -> 
 def _closest(cloud: Cloud, group: Group | None, step: Step, removed: Indexes) -> list[int]:
     """Return providers, or roots, in the order of how little was missing.
 
-    Equals are ordered by name, or, where room decides, by age: the order in memory is the database's.
+    Equal ones are ordered by name, or, if room decides, by age, since the order in memory is the database's.
     """
     if step.test in OF_CAPACITY and step.subject in cloud.classes:
         room = cloud.room(step.subject)[removed]
@@ -71,7 +71,7 @@ def _closest(cloud: Cloud, group: Group | None, step: Step, removed: Indexes) ->
 
 
 LACKING = -(2**62)
-"""Free of a class of which a provider has no inventory: less than any."""
+"""The free amount of a class without inventory: below any real amount."""
 
 
 def _free(cloud: Cloud, index: int, name: str) -> int:
@@ -120,7 +120,7 @@ def verdict(
 ) -> str:
     """Return in one sentence whether the tree of a provider could take a request, and why not.
 
-    :param has_candidate: None if the search ended before it knew.
+    :param has_candidate: None if the search ended before that was known.
     """
     name = cloud.names[provider]
     if has_candidate is None:
@@ -150,7 +150,7 @@ def _of_group(cloud: Cloud, group: Group, root: int, reach: Mask) -> Iterator[st
     others: list[str] = []
     for each, names in conditions(FILTERS, group):
         met = each.test(cloud, names)
-        # Some conditions the root must meet itself: what another provider of the tree has does not help.
+        # The root itself must meet some conditions; other providers of the tree do not help.
         by_root = each.scope in (Scope.TREE, Scope.EACH_AND_ROOT)
         if not (met[root] if by_root else (reach & met).any()):
             said = each.unmet.format(names=words(names), suffix=group.suffix, where=where)
@@ -163,7 +163,7 @@ def _of_group(cloud: Cloud, group: Group, root: int, reach: Mask) -> Iterator[st
 
 
 def _lacking(cloud: Cloud, name: str, asked: int, root: int, reach: Iterable[int]) -> str:
-    """Say how much the provider in reach that has most of a class could give of it."""
+    """Return a sentence on how much of a class the best provider in reach could give."""
     best = max(reach, key=lambda index: _free(cloud, int(index), name), default=root)
     held = cloud.find_held(best, name)
     if held is None:

@@ -1,8 +1,8 @@
-"""How often a request fits, one placement after the other (specification 07 section 3).
+"""The count of how often a request fits, one placement after the other (specification 07 section 3).
 
-Trees that one provider serves alone are counted by arithmetic on columns. Any other tree is copied
-with the providers that share with it, and filled: the first candidate as often as it fits, then the first
-of those that are left. That takes no more searches than the tree has inventories, however much fits.
+Trees that one provider serves alone are counted by arithmetic on columns. Any other tree is copied with the
+providers that share with it, and filled: the first candidate as often as it fits, then the next remaining
+one. That takes at most as many searches as the tree has inventories, for any number of placements.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ SEARCHES_IN_TREES = 10
 """Searches of one tree that cost as much as one of a thousand providers."""
 
 WORK_IN_TREE = 20_000
-"""Placements that one search of one tree may try."""
+"""The number of placements that one search of one tree may try."""
 
 MOST = 2**62
 """The largest room of one provider that is counted: capacities exceed 64 bits, columns do not."""
 
 TIME_SHARE = 8
-"""The share of the time left that one search of one tree may take: one in eight."""
+"""The divisor of the remaining time for one search of one tree: one eighth."""
 
 
 @dataclass(slots=True)
 class Packing:
-    """How often a request fits: ``counts`` by provider index of the root, and what is left over.
+    """The result of packing: ``counts`` by provider index of the root, and the rest.
 
-    ``exact``: it is the largest possible number; otherwise what is reached by taking first candidates of one
-    tree after the other, each as often as it fits. ``complete`` is False if the budget ended first.
+    ``exact``: whether it is the largest possible number; otherwise it is the number reached by taking the
+    first candidates of one tree after the other, each as often as it fits. ``complete`` is False if the
+    budget ended first.
     """
 
     counts: Column
@@ -61,7 +62,7 @@ class Packing:
 
 
 def total(column: Column) -> int:
-    """Return the sum, as far as numbers go in an answer: JSON has 64 bits here."""
+    """Return the sum, limited to the 64 bits of numbers in an answer."""
     if int(column.max(initial=0)) < MOST // max(len(column), 1):
         return int(column.sum())
     return min(sum(column.tolist()), 2**63 - 1)
@@ -74,12 +75,12 @@ def pack(
     searches: int,
     work: Work | None = None,
 ) -> Packing:
-    """Fill the cloud with a request and say how often it fitted. The cloud stays as it is.
+    """Fill a copy of the cloud with a request and return how often it fitted. The cloud is not changed.
 
-    :param searches: what this may cost, in searches of the whole cloud.
-    :param work: what they may cost together; None for no deadline.
-    :raises UnknownTraitName, UnknownClassName: as the search does.
-    :raises ValueError: no group asks for resources, which the API refuses: this fits without end.
+    :param searches: the budget in searches of the whole cloud.
+    :param work: the budget of all searches; None for no deadline.
+    :raises UnknownTraitName, UnknownClassName: a name is unknown, as in a search.
+    :raises ValueError: no group requests resources; the API refuses that, since it fits without end.
     """
     return pack_in_turn(cloud, [request], known, searches, work)[0]
 
@@ -91,11 +92,11 @@ def pack_in_turn(
     searches: int,
     work: Work | None = None,
 ) -> list[Packing]:
-    """Fill the cloud with the first request, what that leaves with the next, and so on, as :func:`pack` does.
+    """Fill the cloud with the first request, the rest with the next, and so on, like :func:`pack`.
 
-    So claims fill it that come one after another and name these requests as queries (09 section 3.1): room
-    only becomes less, so that none gets an earlier one after another has got a later one. What is left over,
-    and what stops the next, is of each request when the last one has filled the cloud.
+    Successive claims with these requests as queries fill the cloud the same way (09 section 3.1): room only
+    shrinks, so no claim gets an earlier query after another has got a later one. The remaining room and the
+    limits of each request are those after the last one has filled the cloud.
     """
     if not all(request.names.classes for request in requests):
         raise ValueError("a request without resources fits without end")
@@ -117,10 +118,10 @@ def pack_in_turn(
 
 
 def join(packings: Sequence[Packing]) -> Packing:
-    """Return what several fill together, without what is left over of each."""
+    """Return the sum of several packings, without the rest of each."""
     counts = packings[0].counts
     for each in packings[1:]:
-        # Each count is far less than a column holds, but not all together.
+        # Each count fits into a column by far, but their sum may not.
         counts = counts + np.minimum(each.counts, np.iinfo(np.int64).max - counts)
     return Packing(
         counts,
@@ -139,7 +140,7 @@ def _fill(
     *,
     goes_on: bool,
 ) -> Packing:
-    """Fill a cloud with a request; ``goes_on``: another one comes after it."""
+    """Fill a cloud with a request; ``goes_on``: whether another request follows."""
     packing = Packing(np.zeros(full.size, np.int64))
     try:
         found = prospect(full, request, known, work)
@@ -157,7 +158,7 @@ def _fill(
 
 
 def free_columns(cloud: Cloud, names: Iterable[str]) -> dict[str, Column]:
-    """Return what is free of each class, whatever max_unit says, in one pass."""
+    """Return the free amount of each class, regardless of max_unit, in one pass."""
     columns = {name: np.zeros(cloud.size, np.int64) for name in names}
     for index, inventories in enumerate(cloud.inventories):
         for name, capacity, used, _ in inventories:
@@ -187,7 +188,7 @@ def _fill_columns(
         room = np.minimum(cloud.room(name)[providers], np.maximum(free[name][providers], 0))
         cloud.set_rooms(name, providers, room)
     if goes_on:
-        # The next request may copy the trees of these, with all that is used of them.
+        # The next request can copy these trees, with all their usage.
         for number in np.flatnonzero(times).tolist():
             taken = {name: amount * int(times[number]) for name, amount in totals.items()}
             cloud.use(int(providers[number]), taken)
@@ -198,7 +199,7 @@ def _fill_columns(
 
 @dataclass(slots=True)
 class _Filling:
-    """Trees being filled one by one; ``left``: searches of one tree that there may still be."""
+    """Trees that are filled one by one; ``left``: the remaining number of searches of one tree."""
 
     cloud: Cloud
     request: CandidateRequest
@@ -209,7 +210,7 @@ class _Filling:
     work: Work
 
     def fill(self, roots: Indexes) -> None:
-        """Fill these trees in their order: what is shared goes to the first."""
+        """Fill these trees in their order; the first ones get the shared resources."""
         for root in roots.tolist():
             if self.left <= 0 or not self.work.look():
                 self.packing.complete = False
@@ -228,7 +229,7 @@ class _Filling:
         )
         while self.left > 0 and not self.work.is_over:
             self.left -= 1
-            # Two: where there is a second one, it might have left more room for others.
+            # The search asks for two candidates: a second one might have left more room for others.
             with self.work.part(TIME_SHARE, WORK_IN_TREE) as part:
                 result = search(small, replace(asked, limit=2), work=part)
             self.packing.complete &= result.complete
@@ -252,18 +253,18 @@ class _Filling:
             if not first.allocations or times == most:
                 break
         else:
-            # The budget has ended it, not a search that found nothing.
+            # The budget has ended the loop, not a search that found nothing.
             self.packing.complete = False
 
     def _guests(self, root: int) -> list[int]:
-        """Return the roots of the trees whose providers share with this one and may serve."""
+        """Return the roots of the trees whose providers share with this tree and may serve."""
         if self.found.away is None:
             return []
         sharers = [p for p in self.cloud.sharing.away(root) if self.found.away[p]]
         return sorted({int(self.cloud.roots[sharer]) for sharer in sharers})
 
     def _find_named_roots(self) -> set[int]:
-        """Return the roots of the trees that the request names: it asks whether they exist."""
+        """Return the roots of the trees that the request names, which must exist in the copy too."""
         named = (group.in_tree for group in self.request.groups if group.in_tree is not None)
         indexes = (self.cloud.index_of_uuid.get(uuid, -1) for uuid in named)
         return {int(self.cloud.roots[index]) for index in indexes if index >= 0}
@@ -284,7 +285,7 @@ def _times(cloud: Cloud, candidate: Candidate) -> int:
 
 
 def record(cloud: Cloud, index: int) -> ProviderRecord:
-    """Return the content of one provider, to be put into another cloud or changed."""
+    """Return the content of one provider, to store it in another cloud or change it."""
     parent = int(cloud.parents[index])
     return ProviderRecord(
         provider_id=int(cloud.ids[index]),
@@ -304,7 +305,7 @@ def record(cloud: Cloud, index: int) -> ProviderRecord:
 
 
 def roots_by_aggregate(cloud: Cloud) -> dict[str, set[int]]:
-    """Return for each aggregate the roots of the trees that have a provider in it."""
+    """Return for each aggregate the roots of the trees with a provider in it."""
     roots: dict[str, set[int]] = {}
     for index, uuids in enumerate(cloud.aggregates):
         for uuid in uuids:
@@ -331,7 +332,7 @@ def _largest(cloud: Cloud, request: CandidateRequest, name: str) -> int:
 
 
 def _sum_stranded(cloud: Cloud, request: CandidateRequest, name: str, free: Column) -> int:
-    """Return what is free of a class where it did not run out: where the request's share still fits."""
+    """Return the free amount of a class on providers where the request's share still fits."""
     fitting = np.zeros(cloud.size, np.bool_)
     for group in request.groups:
         if name in group.amounts:
@@ -343,9 +344,9 @@ def _sum_stranded(cloud: Cloud, request: CandidateRequest, name: str, free: Colu
 
 
 def _limits(cloud: Cloud, request: CandidateRequest) -> dict[str, int]:
-    """Return for how many trees which demand stops the next placement: the first that no provider meets.
+    """Return for each demand the number of trees where it stops the next placement: the first unmet one.
 
-    What never changes comes before what runs out.
+    Unchanging demands come before demands for room.
     """
     waiting = cloud.forest.is_root.copy()
     limits: dict[str, int] = {}
@@ -359,11 +360,11 @@ def _limits(cloud: Cloud, request: CandidateRequest) -> dict[str, int]:
 
 
 TOGETHER = "all demands together"
-"""The limit for trees that reach providers for each demand, but no combination for all."""
+"""The limit for trees that reach providers for each demand but have no combination for all."""
 
 
 def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mask]]:
-    """Yield each demand with the trees in whose reach some provider meets it, by the search's own tests."""
+    """Yield each demand with the trees that have a provider in reach that meets it, by the search's tests."""
     for of_root, names in conditions(ROOT_FILTERS, request):
         yield f"{of_root.parameter} {of_root.value(names)}", of_root.test(cloud, names)
     alive, avoided = cloud.ids >= 0, cloud.mark_avoided(request.avoid)

@@ -1,4 +1,4 @@
-"""The trees that can take a request, before anything is placed. Pure."""
+"""Pools: the trees that can take a request, before anything is placed. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from placement.search.work import Work
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The trees for equal requests, best first; their *positions* are those in this order.
+    """The trees for equal requests, best first; their *positions* count in this order.
 
-    ``alone``: the provider that serves everything by itself, as in ``pattern``; -1 where a search must say.
+    ``alone``: the provider that serves everything by itself, as in ``pattern``; -1 if a search is needed.
     """
 
     request: CandidateRequest
@@ -42,11 +42,11 @@ class Pool:
         return cls(request, turns.anchor, np.where(turns.single, turns.provider, -1), found.alone)
 
     def keys(self, ranking: Ranking, positions: Indexes) -> Keys:
-        """Return what orders the trees at these positions now."""
+        """Return the present sort keys of the trees at these positions."""
         return ranking.keys(self.roots, positions, self.request.amounts)
 
     def order_by(self, ranking: Ranking, draw: random.Random | None) -> Pool:
-        """Return the same trees, best first; equal ones in an order that is drawn."""
+        """Return the same trees, best first; equal trees are in random order."""
         ties = np.arange(len(self.roots))
         if draw is not None:
             ties = np.random.default_rng(draw.getrandbits(63)).permutation(ties)
@@ -55,7 +55,7 @@ class Pool:
 
 
 class Pools:
-    """The pools of all wishes, by number. Equal requests have one."""
+    """The pools of all wishes, by number. Equal requests share one pool."""
 
     def __init__(
         self,
@@ -71,16 +71,16 @@ class Pools:
         self._by_first: dict[int, Pool] = {}
         for first in wishes.alike:
             pool = Pool.of(cloud, start_at_random_tree(wishes[first].request, draw), known, work)
-            # The strategy "any" keeps the order of the search, which itself begins somewhere.
+            # The strategy "any" keeps the order of the search, which itself has a start.
             self._by_first[first] = pool if ranking.order == "any" else pool.order_by(ranking, draw)
 
     def __getitem__(self, number: int) -> Pool:
         return self._by_first[self._wishes.first_alike(number)]
 
     def hardest_first(self) -> list[int]:
-        """Return the numbers of the wishes in the order of placing; equal ones one after another.
+        """Return the numbers of the wishes in the order of placing; equal wishes are adjacent.
 
-        Those with the fewest trees come first, of these those that ask for the largest part of a class.
+        Wishes with the fewest trees come first, and among these the ones for the largest part of a class.
         """
         wishes = self._wishes
         room = {name: int(self._start.room(name).sum()) for name in wishes.asked}
@@ -99,7 +99,7 @@ class Pools:
 
 
 def start_at_random_tree(request: CandidateRequest, draw: random.Random | None) -> CandidateRequest:
-    """Return a request without bounds that begins somewhere in the order of the trees, if that is drawn."""
-    # Processes that begin with the same tree would all go for the same few hosts, and overtake each other.
+    """Return a request without bounds; on request it begins at a random tree."""
+    # Processes that begin with the same tree would all choose the same few hosts, and collide.
     start = None if draw is None else draw.getrandbits(63)
     return replace(request, limit=None, maximum=-1, seed=None, start=start)

@@ -1,7 +1,7 @@
 """The places of a consumer's part, given its other parts (specification 07 section 4.2). Pure.
 
-What a consumer has is one thing: its host must reach its shared storage before a move, and after it. What-if,
-survival and plans ask here, so that they agree on what a move is.
+A consumer is one thing: its host must reach its shared storage before and after a move. What-if, survival and
+plans use this module, so that they agree on what a move is.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -15,7 +15,7 @@ from placement.search.index_set import Mask
 
 
 class KeptParts(NamedTuple):
-    """The holdings of a consumer beside the part that moves.
+    """The holdings of a consumer outside the moving part.
 
     ``hosts``: the roots of the trees in which it uses a provider that does not share. ``pools``: the sharing
     providers that it uses.
@@ -26,7 +26,7 @@ class KeptParts(NamedTuple):
 
     @classmethod
     def of(cls, cloud: Cloud, providers: Iterable[int]) -> "KeptParts":
-        """Return what a consumer keeps that uses these providers."""
+        """Return the kept parts of a consumer that keeps these providers."""
         hosts, pools = set[int](), set[int]()
         for index in providers:
             if SHARING_TRAIT in cloud.traits[index]:
@@ -37,7 +37,7 @@ class KeptParts(NamedTuple):
 
 
 class PartMove(NamedTuple):
-    """A part of a consumer, what it has in one tree, that goes to providers of another tree."""
+    """The move of a part of a consumer from one tree to providers of another tree."""
 
     source: Sequence[int]
     destination: Sequence[int]
@@ -45,9 +45,9 @@ class PartMove(NamedTuple):
 
 @dataclass(slots=True)
 class Reach:
-    """Says of one cloud where parts may go. Its sharing providers and aggregates must not change.
+    """The possible places of parts on one cloud, whose sharing providers and aggregates must not change.
 
-    ``shares``: some provider shares. Without one every part may go anywhere, and nothing costs anything.
+    ``shares``: whether any provider shares. If none does, every part may go anywhere, at no cost.
     """
 
     cloud: Cloud
@@ -63,9 +63,10 @@ class Reach:
         return self.shares and all(SHARING_TRAIT in self.cloud.traits[index] for index in part)
 
     def add(self, kept: KeptParts, taken: Collection[int], *, is_pool: bool) -> KeptParts:
-        """Return what a consumer keeps, and the providers to which another part of it moves.
+        """Return the kept parts with the destination of another part added.
 
-        :param is_pool: that part comes from sharing providers alone. Otherwise it is a host wherever it goes.
+        :param is_pool: whether that part comes from sharing providers alone; otherwise it is a host in any
+            place.
         """
         if not is_pool:
             return kept._replace(hosts=kept.hosts.union(int(self.cloud.roots[i]) for i in taken))
@@ -73,11 +74,11 @@ class Reach:
         return KeptParts(kept.hosts or more.hosts, kept.pools | more.pools)
 
     def mark_allowed(self, part: Iterable[int], kept: KeptParts) -> Mask | None:
-        """Mark the providers that a part may go to, all of them in one tree; None if it may go anywhere.
+        """Mark the possible providers of a part, all in one tree; None if it may go anywhere.
 
-        A part on a host goes to trees that reach all sharing providers that the consumer keeps. A part that
-        is only on sharing providers goes to sharing providers that all hosts of the consumer reach, or joins
-        the consumer in the tree of one of these hosts; if the consumer keeps no host, it is the host.
+        A part on a host moves to trees that reach all sharing providers that the consumer keeps. A part that
+        is only on sharing providers moves to sharing providers that all hosts of the consumer reach, or joins
+        the consumer in the tree of one of these hosts; if the consumer keeps no host, the part is the host.
 
         :param part: the providers that the consumer uses in the tree that it leaves.
         """
@@ -92,11 +93,11 @@ class Reach:
         return apart | self._mark_trees(own)
 
     def mark_apart(self, kept: KeptParts, *, is_pool: bool) -> Mask | None:
-        """Mark the providers that a part may go to without joining a host; None if it may go anywhere.
+        """Mark the possible providers of a part that does not join a host; None if it may go anywhere.
 
         Equal answers are one object.
 
-        :param is_pool: the part is on sharing providers alone.
+        :param is_pool: whether the part is on sharing providers alone.
         """
         if not self.shares:
             return None
@@ -105,7 +106,7 @@ class Reach:
         return self.mark_trees_in_reach_of(kept.pools)
 
     def admits(self, moves: Sequence[PartMove], stays: Iterable[int]) -> bool:
-        """Return whether parts of one consumer may go where they go, all at once.
+        """Return whether all parts of one consumer may make these moves at once.
 
         :param stays: the providers that the consumer uses in the trees that it does not leave.
         """
@@ -113,8 +114,8 @@ class Reach:
         return self.admits_parts(parts, KeptParts.of(self.cloud, stays))
 
     def admits_parts(self, parts: Sequence[tuple[bool, Collection[int]]], kept: KeptParts) -> bool:
-        """Tell the same of parts of which it is known whether they are only on sharing providers."""
-        # Hosts first: whether a disk is with one of them decides what it is.
+        """Return the same as :meth:`admits`, for parts with a known kind."""
+        # Hosts are checked first: a pool that joins one of them counts as a part of the host.
         ordered = sorted(parts, key=lambda part: part[0])
         for part in ordered:
             others = kept
@@ -142,7 +143,7 @@ class Reach:
 
     def mark_pools_of(self, hosts: frozenset[int]) -> Mask:
         """Mark the sharing providers that each of these trees, at least one, reaches."""
-        # Trees with equal aggregates reach the same: a pool may serve thousands of hosts.
+        # Trees with equal aggregates reach the same providers, and a pool can serve thousands of hosts.
         sets = frozenset(self.cloud.sharing.away(host) for host in hosts)
         if sets not in self._reached:
             common = set.intersection(*map(set, sets))
@@ -160,6 +161,6 @@ class Reach:
         return self._mark_trees(roots)
 
     def _mark_trees(self, roots: Mask) -> Mask:
-        """Mark all providers of trees of which the roots are marked."""
+        """Mark all providers of the trees with marked roots."""
         # A free slot has the root -1.
         return np.where(self.cloud.roots >= 0, roots[self.cloud.roots], False)

@@ -15,10 +15,10 @@ from placement.search.search import search
 from placement.search.work import Work
 
 COUNTED = 1000
-"""The most candidates that are counted if the query has no limit (specification 07 section 2)."""
+"""The most candidates that are counted for a query without a limit (specification 07 section 2)."""
 
 LARGEST_SHARE = 4
-"""The share of the work left that each search after the first may take: a fourth."""
+"""The divisor of the remaining work for each search after the first: a fourth."""
 
 
 class BudgetSpent(Exception):
@@ -35,9 +35,10 @@ class Count:
 
 @dataclass(slots=True)
 class Budget:
-    """The searches that one question has left, and the work that they may take.
+    """The remaining searches of one question, and their work budget.
 
-    Searches raise :class:`BudgetSpent`. ``known``: names that exist although no provider has them.
+    A search without budget raises :class:`BudgetSpent`. ``known``: names that exist although no provider has
+    them.
     """
 
     known: NameSets
@@ -60,7 +61,7 @@ class Budget:
         return self.count_result(cloud, request, self.search(cloud, raise_limit_by_one(request)), limit)
 
     def count_if_any_is_left(self, cloud: Cloud, request: CandidateRequest) -> Count:
-        """Return the same, and 0 of an incomplete count if there may be no search any more."""
+        """Return the same count, or an incomplete 0 if the budget has no search left."""
         try:
             return self.count(cloud, request)
         except BudgetSpent:
@@ -69,11 +70,11 @@ class Budget:
     def count_result(
         self, cloud: Cloud, request: CandidateRequest, result: SearchResult, limit: int
     ) -> Count:
-        """Return the number of candidates in a result, whose search had a limit higher by one."""
+        """Return the number of candidates in a result of a search with a limit raised by one."""
         count = min(len(result), limit)
         complete = result.complete and len(result) <= limit
         if complete and request.bound is not None:
-            # Candidates beyond the configured maximum do not count, but the count is not complete then.
+            # Candidates beyond the configured maximum do not count, but they make the count incomplete.
             unbounded = replace(request, maximum=-1, limit=count + 1)
             found = self.search(cloud, unbounded)
             complete = found.complete and len(found) <= count
@@ -82,13 +83,13 @@ class Budget:
     def has_candidate(self, cloud: Cloud, request: CandidateRequest) -> bool:
         """Return whether there is any candidate."""
         result = self.search(cloud, replace(request, limit=1))
-        # The candidates that were found exist, however the search has ended.
+        # The found candidates exist even if the search ended early.
         self.complete &= result.complete or len(result) > 0
         return len(result) > 0
 
 
 def raise_limit_by_one(request: CandidateRequest) -> CandidateRequest:
-    """Return the request with a limit of one more than is counted, to see whether there are more."""
+    """Return the request with a limit raised by one, to see whether there are more candidates."""
     return replace(request, limit=(request.limit or COUNTED) + 1)
 
 
@@ -107,7 +108,7 @@ class Piece(NamedTuple):
 class RelaxableRequest:
     """A request, the demands of its query, and the request without some of them.
 
-    ``without``: takes the numbers of demands; None if the API refuses what is left.
+    ``without``: a function of the numbers of demands; None if the API refuses the rest.
     """
 
     request: CandidateRequest
@@ -137,7 +138,8 @@ class LargestAmount:
 class Remedies:
     """The remedies: relaxations, helpful ones first, and smaller amounts.
 
-    ``pairs``: pairs of demands were tried, since to drop one did not help. ``complete``: the budget sufficed.
+    ``pairs``: whether pairs of demands were tried, since dropping one did not help. ``complete``: whether the
+    budget sufficed.
     """
 
     relaxations: list[Relaxation]
@@ -149,11 +151,11 @@ class Remedies:
 def remedies(
     cloud: Cloud, asked: RelaxableRequest, budget: Budget, anchor: str | None = None
 ) -> Remedies:
-    """Return what would help a request that has no candidate; ``anchor`` as in :class:`CandidateRequest`."""
+    """Return the remedies for a request without a candidate; ``anchor`` as in :class:`CandidateRequest`."""
     numbers = range(len(asked.demands))
     found = list(_drop_each(cloud, asked, budget, [(number,) for number in numbers], anchor))
     smaller = largest(cloud, replace(asked.request, anchor=anchor), budget)
-    # The pairs last: twenty demands have 190, and nothing would be left for the amounts.
+    # Pairs come last: twenty demands have 190 pairs, and the amounts would get no budget.
     pairs = not any(relaxation.candidates.count for relaxation in found)
     if pairs:
         found += _drop_each(cloud, asked, budget, combinations(numbers, 2), anchor)
@@ -175,7 +177,7 @@ def _drop_each(
         try:
             count = budget.count(cloud, replace(relaxed, anchor=anchor))
         except UnknownName:
-            # The search without this demand reaches another one, of a name that does not exist.
+            # Without this demand the search reaches another demand with an unknown name.
             continue
         except BudgetSpent:
             return
@@ -186,7 +188,7 @@ def _drop_each(
 
 
 def largest(cloud: Cloud, request: CandidateRequest, budget: Budget) -> list[LargestAmount]:
-    """Return for each amount, as far as the budget goes, the largest smaller one that would do."""
+    """Return for each amount the largest smaller one that would fit, as far as the budget allows."""
     found: list[LargestAmount] = []
     for group in request.groups:
         for name, asked in group.amounts.items():
@@ -213,7 +215,7 @@ class _VariedAmount:
         """Return the largest amount below ``asked`` with which there is a candidate.
 
         Units (``min_unit``, ``step_size``) leave gaps. So an upper bound is found by halving on a copy
-        without them; from there downwards only amounts that some provider's units admit are tried.
+        without units; from there downwards, only amounts are tried that a provider's units admit.
         """
         column = self.cloud.classes.get(self.name)
         if column is None:
@@ -258,5 +260,5 @@ class _VariedAmount:
         try:
             return self.budget.has_candidate(cloud, replace(self.request, groups=groups))
         except UnknownName:
-            # The search with a smaller amount reaches a name that does not exist.
+            # With a smaller amount the search reaches an unknown name.
             return False

@@ -19,9 +19,10 @@ Keys = NDArray[np.float64]
 
 
 class Ranking:
-    """The ranking of the trees of a cloud for an order: as they were, and with the placements since.
+    """The ranking of the trees of a cloud for an order: in the beginning, and with later placements.
 
-    ``_used`` and ``_all``: by class and root, for ``spread`` and ``pack``; all is infinite where none is.
+    ``_used`` and ``_all``: sums by class and root, for ``spread`` and ``pack``; ``_all`` is infinite without
+    inventory.
     """
 
     def __init__(self, order: TreeOrder, cloud: Cloud, names: Iterable[str]) -> None:
@@ -35,24 +36,26 @@ class Ranking:
         self.begin()
 
     def begin(self) -> None:
-        """Take back everything that was placed."""
+        """Forget all placements."""
         self._placed: NDArray[np.int64] = np.zeros(self._size, np.int64)
         self._used = {name: used.copy() for name, used in self._start.items()}
 
     def use(self, root: int, amounts: Mapping[str, int], times: int) -> None:
-        """Count what is taken from a provider of a tree, or with -1 given back."""
+        """Count the amounts taken from a provider of a tree, or with -1 returned to it."""
         self._placed[root] += times
         for name in amounts.keys() & self._used.keys():
             self._used[name][root] += times * amounts[name]
 
     def keys(self, roots: Indexes, positions: Indexes, names: Iterable[str]) -> Keys:
-        """Return what orders some trees among those of these roots: the smallest is the best.
+        """Return the sort keys of some trees by their roots; the smallest key is the best.
 
-        :param names: the classes that are asked for. The fullest of them counts.
+        :param names:
+
+        the requested classes; the fullest of them counts.
         """
         of = roots[positions]
         if self.order == "any":
-            # Round by round: a tree that has taken one comes after all that have taken none.
+            # The order is by rounds: a tree that has taken a wish follows all trees that have taken fewer.
             return (positions + len(roots) * self._placed[of]).astype(np.float64)
         fullest: Keys = np.maximum.reduce(
             [self._used[name][of] / self._all[name][of] for name in names]
@@ -61,8 +64,8 @@ class Ranking:
 
 
 def _sums(cloud: Cloud, names: Iterable[str]) -> dict[str, tuple[Keys, Keys]]:
-    """Return for each class what is used of it and what there is, by root."""
-    # Lists, which NumPy sums up at once.
+    """Return for each class the used and total amounts, by root."""
+    # The values are lists, which NumPy sums up at once.
     held: dict[str, tuple[list[int], list[int], list[int]]] = {n: ([], [], []) for n in names}
     for root, inventories in zip(cloud.roots.tolist(), cloud.inventories, strict=False):
         for name, capacity, used, _ in inventories:
@@ -83,10 +86,10 @@ def _sums(cloud: Cloud, names: Iterable[str]) -> dict[str, tuple[Keys, Keys]]:
 
 @dataclass(slots=True)
 class Turns:
-    """Some trees, by position: the best is next, and a full one is not put back.
+    """A queue of trees by position: the best is next, and a full one is not put back.
 
-    ``keys``: what the trees were ordered by at first, ``positions``: the trees in this order. ``new_keys``:
-    of those that were put back. ``has_room``: by position, None as long as no search was in vain.
+    ``keys``: the sort keys in the beginning, ``positions``: the trees in this order. ``new_keys``: the keys
+    of trees that were put back. ``has_room``: by position; None as long as no search has failed.
     ``kept_out``: the groups whose rules excluded trees.
     """
 
@@ -123,7 +126,7 @@ class Turns:
         return heapq.heappop(self.again)
 
     def put_back(self, keys: Keys, positions: Indexes) -> None:
-        """Let trees have a further turn, as their keys are now."""
+        """Queue trees again, with their present keys."""
         for key, position in zip(keys.tolist(), positions.tolist(), strict=True):
             self.new_keys[position] = key
             heapq.heappush(self.again, (key, position))

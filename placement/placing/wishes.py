@@ -1,4 +1,4 @@
-"""The wishes to be placed, and their places: the values that choosing passes on (09 section 3). Pure."""
+"""The values of choosing: wishes to place, and their places (09 section 3). Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ Likeness = tuple[int, tuple[str, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wish:
-    """A claim that is to be placed. Equal requests are one object.
+    """A claim to place. Equal requests are one object.
 
-    ``stays``: the roots of further trees that it is in for the rules of its groups, wherever it is placed.
+    ``stays``: the roots of its further trees for the rules of its groups, independent of its place.
     """
 
     request: CandidateRequest
@@ -28,9 +28,9 @@ class Wish:
 
 
 class WishList:
-    """Wishes by number, and which of them ask the same.
+    """Wishes by number, with groups of equal ones.
 
-    ``alike``: the numbers of the wishes that ask the same, by the first of them.
+    ``alike``: the numbers of wishes with equal requests, by the first of them.
     """
 
     def __init__(self, wishes: Sequence[Wish]) -> None:
@@ -56,11 +56,11 @@ class WishList:
         return self.wishes[number]
 
     def first_alike(self, number: int) -> int:
-        """Return the number of the first wish that asks the same."""
+        """Return the number of the first wish with an equal request."""
         return self._first_alike[number]
 
     def likeness(self, number: int) -> Likeness:
-        """Return what is the same for wishes that are interchangeable."""
+        """Return a key that is equal for interchangeable wishes."""
         wish = self.wishes[number]
         return self._first_alike[number], wish.groups, wish.stays
 
@@ -78,7 +78,7 @@ class ChosenPlace(NamedTuple):
 
     @classmethod
     def of(cls, cloud: Cloud, root: int, candidate: Candidate) -> "ChosenPlace":
-        """Return the place that a candidate of a tree is."""
+        """Return the place that a candidate of a tree describes."""
         allocations = candidate.allocations
         own = {int(cloud.roots[i]) for i in allocations if SHARING_TRAIT not in cloud.traits[i]}
         trees = own or {int(cloud.roots[index]) for index in allocations}
@@ -89,7 +89,7 @@ class ChosenPlace(NamedTuple):
 class GroupState:
     """A group as it was read, with the domains of its members.
 
-    ``aggregates``: by uuid of the root, those of the rule that the tree is in.
+    ``aggregates``: the tree's aggregates that are in the rule, by uuid of the root.
     """
 
     rule: GroupRule
@@ -99,10 +99,10 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class NoPlace:
-    """The wish that could not be placed, on a cloud with those that were placed before it.
+    """The wish that could not be placed, on a cloud with the wishes that were placed before.
 
     ``exact``: it is certain that not all can be placed. ``kept_out``: the groups whose rules excluded trees.
-    ``timed_out``: with more time more would have been tried, and any other wish may be the one.
+    ``timed_out``: the time ended, so that another wish may be the real obstacle.
     """
 
     number: int

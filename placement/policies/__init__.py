@@ -10,8 +10,8 @@ from placement.policies.rule import ADMIN_OR_SERVICE, Rule
 PREFIX = "placement:"
 SCOPES = ["project"]
 
-# The rule is OR-ed to the new defaults while [oslo_policy]/enforce_new_defaults is false. The name has the
-# prefix, so that an operator's own ``admin_api`` does not replace it.
+# The rule is OR-ed to the new defaults while [oslo_policy]/enforce_new_defaults is false. Its name has the
+# prefix so that an operator's own ``admin_api`` does not replace it.
 _ADMIN_API = policy.DeprecatedRule(
     name="rule:admin_api",
     check_str="role:admin",
@@ -38,7 +38,7 @@ BASE = {
         "Administrators, other services, and readers of the project that is asked about.",
     ),
 }
-"""Check and description of the rules that the others refer to."""
+"""Check and description of the rules to which the others refer."""
 
 CHECKS = {
     "usages": "rule:admin_or_project_reader_or_service_api",
@@ -122,15 +122,14 @@ GUARDED = {
     "usages": ("Show the usages of a project.", "GET /usages"),
     "reshaper:reshape": ("Move inventories and allocations between providers.", "POST /reshaper"),
 }
-"""The description of a rule, and each operation that it guards, by name without ``placement:``.
-
-Extensions declare theirs in their ``rules.py``.
+"""The description of a rule, and each guarded operation, by name without ``placement:``. Extensions
+declare their rules in their ``rules.py``.
 """
 
 
 @cache
 def find_guarded() -> dict[str, Rule]:
-    """Return what guards operations, of the API and of the extensions, by name without ``placement:``."""
+    """Return the rules that guard operations of the API and of extensions, by name without ``placement:``."""
     own = {
         name: Rule(*texts, check=CHECKS.get(name, ADMIN_OR_SERVICE))
         for name, texts in GUARDED.items()
@@ -147,7 +146,7 @@ def list_rules() -> list[policy.RuleDefault]:
 
 @cache
 def _make_rules() -> list[policy.RuleDefault]:
-    """Make them once: an enforcer changes copies, and to parse their checks takes as long as to copy them."""
+    """Make the rules once: an enforcer changes copies, and parsing the checks takes as long as copying."""
     rules: list[policy.RuleDefault] = [
         policy.RuleDefault(
             name,

@@ -1,4 +1,4 @@
-"""The rules as they are in force on this machine, for the commands of oslo.policy."""
+"""The rules in force on this machine, for the commands of oslo.policy."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from placement import policies
 def get_enforcer() -> policy.Enforcer:
     """Return an enforcer with the defaults and the operator's files; entry point ``oslo.policy.enforcer``.
 
-    ``oslopolicy-list-redundant`` and ``oslopolicy-policy-generator`` keep ``--config-file`` to themselves.
+    ``oslopolicy-list-redundant`` and ``oslopolicy-policy-generator`` do not pass ``--config-file`` on.
     """
     conf = cfg.ConfigOpts()
     opts.set_defaults(conf)

@@ -1,6 +1,6 @@
 """The faults in the operator's policy files (specification 01 section 14.4).
 
-oslo.policy reads a check that it does not know as "never", and takes an unknown name for another service's.
+oslo.policy reads an unknown check as "never", and assumes that an unknown name belongs to another service.
 """
 
 import ast
@@ -22,11 +22,14 @@ from placement.conf import yaml_file
 from placement.policies import GUARDED, PREFIX, list_rules
 
 NEARLY = 0.9
-"""A name outside ``placement:`` that is at least so like one of our rules is taken for a misspelling of it.
-Other services have rules with similar names, such as ``project_member_api`` (0.83)."""
+"""The similarity above which a name outside ``placement:`` counts as a misspelling of one of our rules.
+Other services have rules with similar names, such as ``project_member_api`` (0.83).
+"""
 
 SIMILAR = 0.75
-"""A name that is at least so like an unknown one is offered where all are known, as within ``placement:``."""
+"""The similarity above which a name is offered instead of an unknown one, if all names are known, as
+within ``placement:``.
+"""
 
 JOINTS, NOT, OPEN, CLOSE = ("and", "or"), "not", "(", ")"
 REFERENCE = "rule:"
@@ -43,8 +46,8 @@ FORMER_FILE = "policy.json"
 class Fault(NamedTuple):
     """A sentence with file and line.
 
-    :param forbids_start: the rules cannot be what the operator wrote. Otherwise it is told, and oslo.policy's
-        reading of the file holds.
+    :param forbids_start: whether the rules cannot be what the operator meant. Other faults are logged, and
+        oslo.policy's reading of the file counts.
     """
 
     text: str
@@ -62,7 +65,7 @@ class _Rule:
 
 
 def find_faults(conf: cfg.ConfigOpts) -> list[Fault]:
-    """Return what is wrong with the policy files, in their order."""
+    """Return the faults of the policy files, in their order."""
     found: list[Fault] = []
     name, former = conf.oslo_policy.policy_file, conf.find_file(FORMER_FILE)
     if former and choose_file(conf) == name == "policy.yaml" and conf.find_file(name) is None:
@@ -78,7 +81,7 @@ def find_faults(conf: cfg.ConfigOpts) -> list[Fault]:
         except yaml_file.Unusable as error:
             found.append(Fault(f"{error}.", forbids_start=True))
             continue
-        # The last one counts of two rules with the same name.
+        # The last of two rules with the same name counts.
         rules += [
             _Rule(f"{path}:{lines.get(str(rule), [1])[-1]}", str(rule), check)
             for rule, check in document.items()
@@ -90,7 +93,7 @@ def find_faults(conf: cfg.ConfigOpts) -> list[Fault]:
 
 
 def choose_file(conf: cfg.ConfigOpts) -> str:
-    """Return the file that oslo.policy looks for: before release 5 ``policy.json``, where it is alone."""
+    """Return the file that oslo.policy looks for: before release 5 ``policy.json``, if only that exists."""
     pick = getattr(policy, "pick_default_policy_file", None)
     name: str = pick(conf) if pick else conf.oslo_policy.policy_file
     return name
@@ -125,7 +128,7 @@ def _find_faults_of_rule(rule: _Rule, names: "_Names") -> Iterator[Fault]:
                 f"{rule} has {word}, which is not a check and counts as never{names.guess(word)}"
             )
         elif is_used and (why := _explain_never(word)):
-            # Other services have kinds of checks of their own.
+            # Other services have their own kinds of checks.
             yield Fault(f"{rule} has {word}: {why}")
 
 
@@ -145,7 +148,7 @@ def _explain_unreadable(check: object) -> str | None:
 
 
 def _explain_odd(check: object) -> str | None:
-    """Return how oslo.policy reads what is neither a text nor a list."""
+    """Return how oslo.policy reads a value that is neither a text nor a list."""
     if isinstance(check, (str, list)):
         return None
     if isinstance(check, dict) and check:
@@ -155,7 +158,7 @@ def _explain_odd(check: object) -> str | None:
 
 
 def _explain_syntax(text: str) -> str | None:
-    """Return why oslo.policy could not parse a text, and would take it for "never"; None if it could."""
+    """Return why oslo.policy cannot parse a text, which then means "never"; None if it can."""
     if not text:
         return None
     depth, is_complete, last = 0, False, ""
@@ -189,7 +192,7 @@ def _split_words(text: str) -> Iterator[str]:
 
 
 def _list_checks(check: object) -> list[str]:
-    """Return the single checks; of the old form, a list of alternatives, each a check or a list of checks."""
+    """Return the single checks; the old form is a list of alternatives, each a check or a list of checks."""
     if isinstance(check, str):
         return [word for word in _split_words(check) if word not in (*JOINTS, NOT, OPEN, CLOSE)]
     words: list[str] = []
@@ -200,15 +203,15 @@ def _list_checks(check: object) -> list[str]:
 
 
 def _explain_never(word: str) -> str | None:
-    """Return why a check admits nobody, whoever asks; None if it may admit somebody."""
+    """Return why a check never admits any caller; None if it can admit one."""
     kind, _, match = word.partition(":")
-    # Another rule, or another program, decides these checks.
+    # Another rule or another program decides these checks.
     elsewhere = {"rule", *(point.name for point in entry_points(group="oslo.policy.rule_checks"))}
     if not match or kind in elsewhere:
         return None
     caller = RequestContext(user_id="-", project_id="-", roles=["-"], service_roles=["-"])
     known = caller.to_policy_values()
-    # The old form is used, since a check in it may have blanks.
+    # The old form is used, since a check in it can contain blanks.
     one: Any = policy.RuleDefault("one", [[word]])  # type: ignore[arg-type]
     try:
         one.check(dict.fromkeys(TARGET, "-"), known, None)
@@ -227,7 +230,7 @@ def _explain_never(word: str) -> str | None:
 
 
 def _is_literal(kind: str) -> bool:
-    """The kind is a value, as in ``True:%(enabled)s``, which oslo.policy compares with the other side."""
+    """Return whether the kind is a value, as in ``True:%(enabled)s``, to compare with the other side."""
     try:
         ast.literal_eval(kind)
     except ValueError:
@@ -239,9 +242,9 @@ def _is_literal(kind: str) -> bool:
 
 
 class _Names:
-    """The names of rules, and what refers to what.
+    """The names of rules, and the references between them.
 
-    :param default: the rule that stands for each that does not exist.
+    :param default: the rule used instead of each missing one.
     """
 
     def __init__(self, rules: list[_Rule], default: str) -> None:
@@ -255,20 +258,20 @@ class _Names:
         self._used = self._follow(frozenset(PREFIX + name for name in GUARDED))
 
     def _find_references_of_ours(self) -> dict[str, frozenset[str]]:
-        """Return the names that mean something to the service, with those that they refer to."""
+        """Return the names that the service uses, with the names to which they refer."""
         ours: dict[str, frozenset[str]] = {}
         for rule in list_rules():
             ours[rule.name] = _find_references(rule.check_str)
             if former := rule.deprecated_rule:
                 ours.setdefault(former.name, frozenset())
                 override = self._last.get(former.name)
-                # A former name in a file stands for the new one, unless it only refers to it.
+                # A former name in a file replaces the new one, unless its rule only refers to the new one.
                 if override and override.check != REFERENCE + rule.name:
                     ours[rule.name] = frozenset({former.name})
         return ours
 
     def _follow(self, names: frozenset[str]) -> set[str]:
-        """Return the names, what they refer to, and so on."""
+        """Return the names with all names to which they refer, directly or not."""
         reached: set[str] = set()
         new = set(names)
         while new:
@@ -277,11 +280,11 @@ class _Names:
         return reached
 
     def serve_an_operation(self, rule: _Rule) -> bool:
-        """An operation asks this rule, or one that refers to it; no later file replaces it."""
+        """Return whether an operation uses this rule, also by reference, and no later file replaces it."""
         return rule.name in self._used and self._last[rule.name] is rule
 
     def find_misspelt(self, rule: _Rule, is_used: bool) -> Iterator[str]:
-        """Say whether the name, and what the rule refers to, are misspelt."""
+        """Return faults if the name, or a reference of the rule, is misspelt."""
         names = _find_references(rule.check)
         if rule.name not in self._ours and rule.name not in self._wanted:
             is_ours = rule.name.startswith(PREFIX)
@@ -298,7 +301,7 @@ class _Names:
             yield f"{rule} refers to itself."
 
     def guess(self, word: str) -> str:
-        """Return the question what a word that is not a check was meant to be."""
+        """Return a question on what a word that is not a check was meant to be."""
         near = difflib.get_close_matches(word, self._graph, 1, NEARLY)
         return _write_hint([REFERENCE + near[0]] if near else [f"role:{word}"])
 

@@ -1,4 +1,4 @@
-"""Rules as extensions declare them: the table ``RULES`` of ``rules.py``, by name without ``placement:``."""
+"""Rules of extensions, declared in the table ``RULES`` of ``rules.py``, by name without ``placement:``."""
 
 ADMIN_OR_SERVICE = "rule:admin_or_service_api"
 
@@ -6,8 +6,8 @@ ADMIN_OR_SERVICE = "rule:admin_or_service_api"
 class Rule:
     """A rule of access.
 
-    :param operations: each that it guards, as in ``GET /-/trees``.
-    :param place: where the sample shows it among those of all extensions: lower numbers first. Operators
+    :param operations: the guarded operations, such as ``GET /-/trees``.
+    :param place: the position in the sample among the rules of all extensions, lower numbers first. Operators
         compare their files with the sample, so a rule keeps its place.
     """
 

@@ -1,1 +1,1 @@
-"""The schemas of requests: one table by microversion per resource."""
+"""The schemas of requests: one table by microversion for each resource."""

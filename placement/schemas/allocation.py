@@ -25,7 +25,7 @@ _LIST_FORM = {
         {"resource_provider": _PROVIDER, "resources": _RESOURCES}, "resource_provider", "resources"
     ),
 }
-# The answers of GET may be sent back: the generation is not checked.
+# A client can send back the answer of GET: the generation is not checked.
 _OBJECT_FORM = allow_keys(
     UUID_KEY, allow_only({"generation": {"type": "integer"}, "resources": _RESOURCES}, "resources")
 )
@@ -53,7 +53,7 @@ _BY_MINOR = {
     34: _make_consumer(_OBJECT_FORM, _OWNERS | _GENERATION, mappings=True),
     38: _make_consumer(_OBJECT_FORM, _OWNERS | _GENERATION | _TYPE, mappings=True),
 }
-"""A consumer's entry among many, by the first minor version it holds for."""
+"""A consumer's entry among many, by the first minor version in which it is valid."""
 
 PUT = Windows(
     {
@@ -67,7 +67,7 @@ POST = Windows(
     {minor: Schema(allow_keys(UUID_KEY, entry, 1)) for minor, entry in _BY_MINOR.items()}
 )
 
-# The lower bound of the ratio is not the schema's to check (specification 05 section A2).
+# The schema does not check the lower bound of the ratio (specification 05 section A2).
 _INVENTORIES = inventories_of(
     {**RECORD, "allocation_ratio": {"type": "number", "maximum": MAX_RATIO}}
 )
@@ -80,7 +80,7 @@ def _make_reshape(consumer: Any) -> Schema:
     return Schema(allow_only(properties, *properties))
 
 
-# 1.30 takes consumers as they are since 1.28.
+# 1.30 accepts consumers in the form of 1.28.
 RESHAPE = Windows({max(minor, 30): _make_reshape(_BY_MINOR[minor]) for minor in (28, 34, 38)})
 
 # The middle pattern has no end: "allfoo" is valid and finds nothing (specification 02 section 9.2).

@@ -14,7 +14,7 @@ NAME = "([a-zA-Z0-9_-]{1,64})"
 
 
 def _make_single_group(*names: str) -> Schema:
-    """Return the schema of the versions that know one group only."""
+    """Return the schema of the versions that know only one group."""
     properties: dict[str, Any] = {name: _STRING for name in names if name != "limit"}
     if "limit" in names:
         properties["limit"] = _LIMIT
@@ -22,7 +22,7 @@ def _make_single_group(*names: str) -> Schema:
 
 
 def _make_groups(suffix: str, names: tuple[str, ...], *request_wide: str) -> Schema:
-    """Return the schema of the versions that know several groups, told apart by suffixes."""
+    """Return the schema of the versions that know several groups, which suffixes distinguish."""
     properties: dict[str, Any] = {"limit": _LIMIT, "group_policy": _GROUP_POLICY}
     properties |= dict.fromkeys(request_wide, _STRING)
     return Schema(

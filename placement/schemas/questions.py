@@ -1,4 +1,4 @@
-"""Queries with parameters of their own beside those of a search, as the extensions ask them (07, 09)."""
+"""The schemas of extensions' queries, with further parameters than a search has (07, 09)."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from placement.web.validation import Schema
 DEFAULT_EXAMPLES = 3
 
 MOST_QUERIES = 8
-"""The largest number of queries, in order of preference, of which one is granted."""
+"""The largest number of queries, in order of preference; one of them is granted."""
 
 MOST_AVOIDED = 100
 _TRAIT = {"type": "string", "minLength": 1, "maxLength": 255}
 AVOID = {"type": "array", "items": _TRAIT, "maxItems": MOST_AVOIDED}
-"""In a body: the traits by which trees are avoided. None lifts it."""
+"""The traits by which trees are avoided, in a body. None avoids nothing."""
 AVOID_IN_QUERY = {
     "type": "string",
     "pattern": f"^([^,]{{1,255}}(,[^,]{{1,255}}){{0,{MOST_AVOIDED - 1}}})?$",
 }
-"""The same in a query, between commas."""
+"""The traits by which trees are avoided, in a query, separated by commas."""
 
 NOTHING = Schema(allow_only({}))
 

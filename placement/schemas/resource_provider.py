@@ -1,4 +1,4 @@
-"""Bodies and query strings of providers and of all they have, of classes and traits (specification 02)."""
+"""Bodies and query strings of providers, inventories, aggregates, traits and classes (specification 02)."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ RECORD: dict[str, Any] = {
     "min_unit": _POSITIVE,
     "max_unit": _POSITIVE,
     "step_size": _POSITIVE,
-    # The lower bound keeps out what no column can hold; the capacity rule decides about the rest.
+    # The lower bound excludes values that no column can hold; the capacity rule decides about the rest.
     "allocation_ratio": {"type": "number", "minimum": -MAX_RATIO, "maximum": MAX_RATIO},
 }
 
@@ -62,7 +62,7 @@ RECORD: dict[str, Any] = {
 def inventories_of(record: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a provider's inventories, given the properties of one.
 
-    A key of another form is an unknown class, whatever its value.
+    A key of another form is an unknown class, with any value.
     """
     records = {"type": "object", "patternProperties": {CLASS_NAME: allow_only(record, "total")}}
     return allow_only({**_GENERATION, "inventories": records}, GENERATION, "inventories")

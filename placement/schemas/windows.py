@@ -1,4 +1,4 @@
-"""Tables of what is in force from which microversion on, and the forms in which schemas are written."""
+"""Tables of values by microversion, and the functions that write schemas."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class Windows(Generic[T]):
         return self._values[place]
 
 
-# The order of the keys shows in the answers: a report prints the schema that failed.
+# The order of the keys is visible: a report prints the schema that failed.
 
 
 def allow_only(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def allow_only(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
 
 
 def allow_keys(pattern: str, value: Any, least: int | None = None) -> dict[str, Any]:
-    """Return the schema of an object whose keys match a pattern, with ``least`` members or more."""
+    """Return the schema of an object whose keys match a pattern, with at least ``least`` members."""
     bound = {} if least is None else {"minProperties": least}
     members = {"patternProperties": {pattern: value}, "additionalProperties": False}
     return {"type": "object", **bound, **members}

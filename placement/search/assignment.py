@@ -1,4 +1,4 @@
-"""The combinations within fixed domains, depth-first, and what drops a partial one early."""
+"""The combinations within fixed domains, depth-first, and the tests that drop a partial one early."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ MOST_THRESHOLDS = 4
 """Matchings of one class: each costs a repair per placement, and the exact check sees what they miss."""
 
 EXACT_AFTER = 100
-"""Placements without a solution after which each further one is checked exactly: dearer, and no dead ends."""
+"""The number of placements without a solution after which each further one is checked exactly, which costs
+more but avoids dead ends.
+"""
 
 
 class Assignment:
     """Depth-first assignment of positions to slots within fixed domains.
 
-    Slots with the fewest positions come first. A placement is not even tried if it breaks isolate,
-    the capacity of its place (max included, through room) or the rule before 1.29; it is dropped
-    if a ``Matching`` shows that the other slots cannot follow. Where it still ends dead too often, a
-    ``Completion`` tells of each placement exactly whether they can.
+    Slots with the fewest positions come first. A placement is not even tried if it breaks isolate, the
+    capacity of its place (max included, through room) or the rule before 1.29; it is dropped if a
+    ``Matching`` shows that the other slots cannot follow. After too many dead ends, a ``Completion`` decides
+    for each placement exactly whether they can.
     """
 
     def __init__(self, problem: AssignmentProblem, domains: SlotDomains) -> None:
@@ -39,9 +41,9 @@ class Assignment:
         rules = problem.rules
         self._alone = rules.granular if rules.isolate else frozenset()
         self._seated = self._alone if len(self._alone) > 1 else frozenset()
-        """Slots of which a place takes one: for the exact check it has one seat for them."""
+        """Sets of slots of which a place takes one: for the exact check a place has one seat for them."""
         self._columns = {name: column for column, name in enumerate(rules.contested)}
-        # Isolated slots never share a place: a class that only they ask for needs no sums.
+        # Isolated slots never share a place, so a class that only they request needs no sums.
         others = [amounts for s, amounts in enumerate(rules.amounts) if s not in self._alone]
         summed = {
             name: column
@@ -49,8 +51,8 @@ class Assignment:
             if any(name in amounts for amounts in others)
         }
         weight = [sum(amounts.values()) for amounts in rules.amounts]
-        # The slot with the fewest positions first: its mistakes show before many slots hang on them. The
-        # order decides which candidates come first, so it depends on the problem alone, ties included.
+        # Slots with the fewest positions come first: their mistakes show before many slots depend on them.
+        # The order decides which candidates come first, so it depends on the problem alone, ties included.
         self._order = sorted(
             range(len(domains)), key=lambda s: (domains[s].bit_count(), -weight[s], s)
         )
@@ -60,24 +62,23 @@ class Assignment:
         ]
         self._left = [list(place.rooms) for place in problem.places]
         self._full: dict[ContestedAmounts, BitSet] = dict.fromkeys(self._demand, 0)
-        """The positions that have become too full, by demand.
-
-        Kept up to date by each placement, so that the options of a slot are one operation on bits.
+        """The overfull positions by demand, updated by each placement, so that the options of a slot are
+        one operation on bits.
         """
         self._taken: BitSet = 0
         self._placed = [-1] * len(domains)
         self._users: dict[int, list[int]] = {}
-        """The positions that take something, by tree, before 1.29."""
+        """The positions that take a slot, by tree, before 1.29."""
         self._classes = sorted(summed.values())
         self._tried, self._trusting = 0, EXACT_AFTER
-        """Placements since the last solution, and how many there may be before each is checked exactly."""
+        """The placements since the last solution, and the number after which each is checked exactly."""
         self._exact: Completion | None = None
         self._witness: dict[int, int] = {}
-        """Positions for all slots that keep all rules, as the exact check found them last."""
+        """Positions for all slots that keep all rules, as last found by the exact check."""
         self._matchings = list(self._build_matchings())
         self._repaired = [self._to_repair(slot) for slot in range(len(domains))]
         self.possible = all(matching.possible for _, matching in self._matchings)
-        """Whether a solution is possible, as far as the matchings tell, and later the exact check."""
+        """Whether a solution is possible, according to the matchings, and later to the exact check."""
 
     def solutions(self) -> Iterator[Solution]:
         """Yield every assignment that keeps all rules."""
@@ -91,8 +92,7 @@ class Assignment:
             depth = len(walks) - 1
             slot = order[depth]
             if depth == last:
-                # Nothing that follows can fail, so a position counts as taken only in a solution that is
-                # yielded.
+                # Nothing that follows can fail, so a position counts as taken only in a yielded solution.
                 for placed[slot] in walks[depth]:
                     if not problem.spend():
                         return
@@ -100,7 +100,7 @@ class Assignment:
                     yield tuple(placed)
                 placed[slot] = -1
                 if found > found_before[depth]:
-                    # The checks stop here: where solutions lie close together, checking each placement costs
+                    # The checks stop here: if solutions are close together, checking each placement costs
                     # more than the dead ends between them.
                     self._tried, self._trusting = 0, EXACT_AFTER
             else:
@@ -114,29 +114,29 @@ class Assignment:
                 problem.work.was_stuck(slot)
                 return
             walks.pop()
-            # A slot whose positions are used up after solutions was not what stood in the way.
+            # A slot whose positions are used up after solutions was not the obstacle.
             if found == found_before.pop():
                 problem.work.was_stuck(slot)
 
     def _may_begin(self) -> bool:
-        """Return whether a solution is possible, exactly if other kinds of tree were hard."""
-        # Hosts of one cloud are like one another: without this each of a thousand hard ones would try its
-        # hundred placements before it asked what the first has learnt (``dead`` is shared by all).
+        """Return whether a solution is possible, by an exact check if other kinds of tree were hard."""
+        # Hosts of one cloud are similar: without this each of a thousand hard ones would try its hundred
+        # placements before using what the first has learnt (all share ``dead``).
         if self.possible and self._problem.dead:
             self._trusting = 0
             return self._rest_fits()
         return self.possible
 
     def _options(self, slot: int) -> list[int]:
-        """Return the positions that the slot may take as things stand.
+        """Return the positions that the slot may take in the present state.
 
-        At the last slot this is enough: every rule is kept, and there is no later slot to look ahead for.
+        At the last slot this is sufficient: every rule is kept, and no later slot has to be considered.
         """
         open_places = self._domains[slot] & ~self._full[self._demand[slot]]
         if slot in self._alone:
             open_places &= ~self._taken
         options = self._problem.in_some_order(open_places)
-        # Along the witness no further check is needed until the next solution.
+        # Along the witness no further check is necessary until the next solution.
         if self._witness and self._witness[slot] in options:
             options.remove(self._witness[slot])
             options.insert(0, self._witness[slot])
@@ -146,13 +146,13 @@ class Assignment:
 
     def _has_tree_to_itself(self, position: int) -> bool:
         users = self._users.get(self._problem.places[position].tree)
-        # All users of a tree are one position, or the later ones would have been refused.
+        # All users of a tree are on one position, or the later ones would have been refused.
         return not users or users[0] == position
 
     def _advance(self, slot: int, walk: Iterator[int]) -> bool:
         """Place the slot on its next position from which the other slots can follow."""
         for position in walk:
-            # Counted before it is tried: a refusal by a matching is work too, and must end somewhere.
+            # The placement is counted before it is tried: a refusal by a matching is work too, and must end.
             if not self._problem.spend():
                 return False
             if self._fix(slot, position):
@@ -164,7 +164,7 @@ class Assignment:
         return False
 
     def _rest_fits(self) -> bool:
-        """Return whether the slots that are left can follow."""
+        """Return whether the remaining slots can follow."""
         if self._exact is None:
             amounts = []
             for slot, demand in enumerate(self._demand):
@@ -172,7 +172,8 @@ class Assignment:
                 seat = int(slot in self._seated)
                 amounts.append((*(wanted.get(c, 0) for c in self._classes), seat))
             self._exact = Completion(amounts, self._problem.spend, self._problem.dead)
-            # First without what is placed: where nothing fits at all, no placement needs to be taken back.
+            # The first check ignores the placed slots: if nothing fits at all, no placement needs to be
+            # undone.
             self.possible = self._find_witness(frozenset())
         if not self.possible:
             return False
@@ -183,9 +184,9 @@ class Assignment:
         )
 
     def _find_witness(self, placed: frozenset[int]) -> bool:
-        """Look for positions of all slots but those that are placed; return whether there are any.
+        """Search positions for all slots not yet placed; return whether there are any.
 
-        The rule before 1.29 only excludes what it excludes already, so that this may say yes where it is no.
+        The rule before 1.29 only counts as far as it excludes positions already, so a yes can be wrong.
         """
         assert self._exact is not None
         rest: dict[int, int] = {slot: self._placed[slot] for slot in placed}
@@ -197,7 +198,7 @@ class Assignment:
             options = self._open_to(slot) if placed else domain
             if not options:
                 return False
-            # The others contest nothing: any place that is open to them stays open.
+            # The other slots do not compete: any place that is open to them stays open.
             if self._demand[slot] or slot in self._seated:
                 tight[slot] = options
                 everywhere |= options
@@ -206,13 +207,13 @@ class Assignment:
         rooms: dict[int, tuple[int, ...]] = {}
         for p in members(everywhere):
             room = self._left[p] if placed else self._problem.places[p].rooms
-            # Under isolate a place has one seat, as if that were a class: the first who sits takes it.
+            # Under isolate a place has one seat, as if that were a class with one unit.
             seats = 1 - (self._taken >> p & 1 if placed else 0)
             rooms[p] = (*(room[column] for column in self._classes), seats)
         try:
             found = self._exact.place(tight, rooms) if tight else {}
         except Undecided:
-            # ``spend`` has given the problem up, and ``solutions`` ends for that reason.
+            # ``spend`` has given up the problem, and ``solutions`` ends for that reason.
             return False
         if found is None:
             return False
@@ -228,8 +229,9 @@ class Assignment:
     def _fix(self, slot: int, position: int) -> bool:
         """Pin the slot in its matchings; return False, changing nothing, if the others cannot follow."""
         # The exact check would find that out too, but only after EXACT_AFTER dead ends, and each of its
-        # checks looks at all slots: of 150 problems with 30 to 60 slots of two to four places each, the
-        # first solution took 0.14 s in all with this repair, and 20 s without. It was another one in half.
+        # checks reads all slots. For 150 problems with 30 to 60 slots of two to four places each, the first
+        # solution took 0.14 s in all with this repair, and 20 s without. In half of them it was another
+        # solution.
         matchings = self._repaired[slot]
         for number, matching in enumerate(matchings):
             if not matching.fix(slot, position):
@@ -264,7 +266,7 @@ class Assignment:
         left, bit = self._left[position], 1 << position
         for column, amount in self._demand[slot]:
             left[column] -= sign * amount
-        # The loop goes over demands, not slots: like groups share a demand, and 40 of them would cost 40
+        # The loop is over demands, not slots: equal groups share a demand, and 40 of them would cost 40
         # comparisons each time.
         for demand in self._full:
             for column, amount in demand:
@@ -277,9 +279,9 @@ class Assignment:
     def _build_matchings(self) -> Iterator[tuple[frozenset[int], Matching]]:
         """Yield the matchings that can bind.
 
-        Isolate: granular slots, one to a place. A contested class, for a threshold t: the slots
-        that ask for at least t, at most room // t to a place (each takes t or more of the room).
-        Slots that ask for the very same amounts of several classes: the least of room // amount.
+        For isolate: granular slots, one per place. For a contested class and a threshold t: the slots with at
+        least t, at most room // t per place (each takes t or more of the room). For slots with equal amounts
+        of several classes: the least of room // amount.
         """
         rules, rooms = self._problem.rules, [place.rooms for place in self._problem.places]
         alone = self._alone
@@ -300,7 +302,7 @@ class Assignment:
                 places = [room[column] // threshold for room in rooms]
                 if len(slots) < 2 or slots <= alone:
                     continue
-                # If each place could take all of them, the matching would never refuse anything.
+                # If each place could take all slots, the matching would never refuse any.
                 domains = [self._domains[slot] for slot in slots]
                 if any(places[p] < len(slots) for domain in domains for p in members(domain)):
                     yield self._matching(slots, places)
@@ -314,9 +316,8 @@ class Assignment:
     def _to_repair(self, slot: int) -> list[Matching]:
         """Return the matchings to look at when the slot is placed.
 
-        A matching whose slots all have the same domain needs no repair: if it is possible at all, then
-        as long as no place is overfilled there are at least as many open seats as slots left, and any
-        of them will do.
+        A matching whose slots all have the same domain needs no repair: if it is possible at all and no place
+        is overfilled, there are at least as many open seats as remaining slots, and any of them suffices.
         """
         return [
             matching
@@ -331,11 +332,11 @@ class Assignment:
 class Matching:
     """Slots matched to positions of limited capacity: a witness that all slots fit at once.
 
-    Proof of the prune: every combination is such a matching (each slot on a position of its
-    domain, no position over its capacity), so where none exists that agrees with the slots fixed
-    so far, no combination does. Fixing a slot repairs the witness along one augmenting path; by
-    Berge's theorem a matching exists if and only if such a path does. Releasing a slot needs no
-    repair: the witness agrees with fewer fixed slots all the more.
+    Proof of the prune: every combination is such a matching (each slot on a position of its domain, no
+    position over its capacity), so if no matching agrees with the slots fixed so far, no combination does.
+    Fixing a slot repairs the witness along one augmenting path; by Berge's theorem a matching exists if and
+    only if such a path does. Releasing a slot needs no repair: the witness still agrees with fewer fixed
+    slots.
     """
 
     def __init__(self, slots: Sequence[int], domains: Sequence[BitSet], capacity: Sequence[int]):
@@ -348,7 +349,7 @@ class Matching:
         self.possible = all(self._enter(slot) for slot in slots)
 
     def fix(self, slot: int, place: int) -> bool:
-        """Pin the slot to the place; return False, changing nothing, if the others then fail."""
+        """Pin the slot to the place; return False, and change nothing, if the others then fail."""
         old = self._match[slot]
         if old != place:
             self._leave(slot, old)
@@ -378,8 +379,8 @@ class Matching:
 
     def _augment(self, queue: list[int], seen: BitSet) -> int | None:
         """Move slots along a shortest path so that one place of the queue gets room."""
-        # ``queue`` grows while it is walked. Places are marked as seen when they join it: one that joined
-        # twice could be its own predecessor, and ``_shift`` would go round for ever.
+        # The loop extends ``queue``. Places are marked as seen when they join it: a place that joined twice
+        # could be its own predecessor, and ``_shift`` would loop for ever.
         came_from: dict[int, tuple[int, int]] = {}
         for place in queue:
             for slot in self._at[place]:

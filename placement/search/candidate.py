@@ -16,10 +16,10 @@ from placement.search.tally import Tally
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateShape:
-    """The common part of alike candidates: all but the providers that serve.
+    """The common part of alike candidates: everything but the serving providers.
 
-    ``amounts``: by class, per provider that takes something. ``served``: (suffix, number of
-    providers) per group in query order. Equal shapes of one search are one object.
+    ``amounts``: amounts by class, for each provider with allocations. ``served``: (suffix, number of
+    providers) for each group in query order. Equal shapes of one search are one object.
     """
 
     amounts: tuple[Mapping[str, int], ...]
@@ -29,8 +29,8 @@ class CandidateShape:
 class Combination(NamedTuple):
     """A shape with positions for providers; alike candidates of alike trees share one object.
 
-    ``taking``: the position of each of ``shape.amounts``. ``serving``: of each of ``shape.served``, one group
-    after another.
+    ``taking``: the position for each of ``shape.amounts``. ``serving``: the positions for each of
+    ``shape.served``, one group after another.
     """
 
     shape: CandidateShape
@@ -63,14 +63,14 @@ class Candidate:
 
 
 def takers(candidates: Iterable[Candidate]) -> Indexes:
-    """Return the providers that occur in some ``allocations``, each once, ascending."""
+    """Return the providers that occur in any ``allocations``, each once, ascending."""
     used = {c.members[place] for c in candidates for place in c.combination.taking}
     return np.array(sorted(used), np.int32)
 
 
 @dataclass(slots=True)
 class SearchResult:
-    """The answer. Indexes are valid only while the cloud does not change.
+    """The answer of a search. Indexes are valid only while the cloud does not change.
 
     If ``uniform`` is set, each of these providers takes, alone, what ``pattern`` says at its position 0;
     otherwise the candidates are in ``mixed``. ``complete`` is False if a bound of the work stopped the
@@ -99,12 +99,12 @@ class SearchResult:
             yield Candidate(self.pattern, (provider,))
 
     def first(self, count: int) -> SearchResult:
-        """Return the result with no more than so many candidates."""
+        """Return the result with at most this many candidates."""
         uniform = None if self.uniform is None else self.uniform[:count]
         return replace(self, uniform=uniform, mixed=self.mixed[:count])
 
     def takers(self) -> Indexes:
-        """Return the providers that occur in some ``allocations``, each once, ascending."""
+        """Return the providers that occur in any ``allocations``, each once, ascending."""
         if self.uniform is not None:
             return np.sort(self.uniform)
         return takers(self.mixed)
@@ -123,7 +123,7 @@ class SearchResult:
 
 
 class SizeLimit:
-    """The size that the candidates of one answer may have together; a search stops when it is used up.
+    """The total size that the candidates of one answer may have; a search stops when it is used up.
 
     :param size_of: the size of each candidate of a shape, in the unit of ``most``.
     """

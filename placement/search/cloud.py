@@ -1,8 +1,8 @@
-"""All providers as a search needs them, by columns over a dense provider index.
+"""The cloud: all providers in the form that a search needs, as columns over a dense provider index.
 
-Any number of threads may read a ``Cloud`` at once. ``replace`` and ``restock`` work in place, so its owner
-sees to it that no thread searches, or reads a result, meanwhile; or changes a ``snapshot``. Provider indexes
-are reused after a removal.
+Any number of threads may read a ``Cloud`` at once. ``replace`` and ``restock`` work in place, so the owner
+must ensure that no thread searches or reads a result meanwhile, or must change a ``snapshot``. Provider
+indexes are reused after a removal.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ BLOCK = 256
 """Provider ids per digest block: about the square root of a large cloud."""
 
 FIRST_WINS = threading.Lock()
-"""Held for the moment in which one of several threads that have derived the same stores it."""
+"""A lock for the moment in which one of several threads with the same derived value stores it."""
 
 TREE_BITS = 24
 """A tree has fewer than 2**TREE_BITS providers: more do not fit into memory."""
 
 _ABSENT_IS_NEGATIVE = ("ids", "parents", "roots")
-"""Columns that say -1, and not 0, where no provider is."""
+"""Columns with the value -1, not 0, at free slots."""
 
 
 class BlockDigest(NamedTuple):
-    """Count, sum of ids and sum of revisions of some providers."""
+    """The count, the sum of ids and the sum of revisions of some providers."""
 
     providers: int = 0
     ids: int = 0
@@ -49,10 +49,10 @@ class Cloud:
 
     ``ids`` (-1: free slot), ``parents`` and ``roots`` (provider indexes, -1: none), ``keys`` (hash of the
     uuid: the stable order of trees and of their members), ``stamps`` (grows whenever the provider is
-    replaced), ``modified`` (seconds since the epoch, 0: not known), and others by their names.
-    ``lost``: by table, the ids of classes, traits and aggregates that rows refer to and that no longer exist.
-    ``severed``: by provider index, the id of the parent that is stored, where that is no parent of the tree.
-    ``kept_texts``: texts that renderers keep, each under its own name, as long as the cloud lasts.
+    replaced), ``modified`` (seconds since the epoch, 0: not known), and others by their names. ``lost``: by
+    table, the ids of classes, traits and aggregates that rows refer to and that no longer exist. ``severed``:
+    by provider index, the id of the stored parent, if that is not a parent in the tree. ``kept_texts``: texts
+    that renderers keep, each under its own name, as long as the cloud lasts.
     """
 
     def __init__(self) -> None:
@@ -88,30 +88,30 @@ class Cloud:
 
     @property
     def traits(self) -> list[tuple[str, ...]]:
-        """Sorted names by provider; equal tuples are one object."""
+        """The sorted names by provider; equal tuples are one object."""
         return self._traits.lists
 
     @property
     def aggregates(self) -> list[tuple[str, ...]]:
-        """Sorted uuids by provider; equal tuples are one object."""
+        """The sorted uuids by provider; equal tuples are one object."""
         return self._aggregates.lists
 
     @property
     def inventories(self) -> list[tuple[Held, ...]]:
-        """Inventories by provider, in the order of their classes."""
+        """The inventories by provider, in the order of their classes."""
         return self._stock.held
 
     def find_held(self, index: int, name: str) -> Held | None:
-        """Return the inventory of one class, None if the provider has none."""
+        """Return the inventory of one class, or None."""
         return next((held for held in self.inventories[index] if held[0] == name), None)
 
     @property
     def classes(self) -> dict[str, ClassColumn]:
-        """The columns of the classes of which some provider has inventory."""
+        """The columns of the classes with inventory of any provider."""
         return self._stock.classes
 
     def tree_stamps(self, roots: Indexes) -> NDArray[np.int64]:
-        """Return for each of these trees a number that no other state of the tree had or will have."""
+        """Return for each of these trees a number that is unique for its state."""
         if not self.forest.nested:
             return self.stamps[roots] << TREE_BITS | 1
         members, counts = self.forest.trees(roots)
@@ -119,7 +119,7 @@ class Cloud:
         return latest << TREE_BITS | counts
 
     def stored_parent(self, index: int) -> str | None:
-        """Return the uuid of the parent that is stored for a provider, even if it is none in its tree."""
+        """Return the uuid of a provider's stored parent, even if that is not a parent in its tree."""
         severed = self.severed.get(index)
         parent = self.index_of.get(severed, -1) if severed is not None else int(self.parents[index])
         return None if parent < 0 else self.uuids[parent]
@@ -137,8 +137,8 @@ class Cloud:
     @property
     def sharing(self) -> Sharing:
         """The sharing of providers, rebuilt after a change of shape, aggregates or sharing traits."""
-        # Made without the lock, since that takes long in a large cloud. The first one stands for all: a
-        # search tells by identity which trees reach the same providers, and must not meet two.
+        # The value is made without the lock, since that takes long in a large cloud. Only the first one is
+        # kept: a search compares by identity which trees reach the same providers, and must not meet two.
         sharing = self._sharing
         if sharing is None:
             sharing = Sharing(
@@ -153,11 +153,11 @@ class Cloud:
         return sharing
 
     def has_trait(self, name: str) -> bool:
-        """Return whether some provider has the trait."""
+        """Return whether any provider has the trait."""
         return name in self._traits
 
     def has_class(self, name: str) -> bool:
-        """Return whether some provider has inventory of the class."""
+        """Return whether any provider has inventory of the class."""
         return name in self.classes
 
     def with_trait(self, name: str) -> Mask:
@@ -167,7 +167,7 @@ class Cloud:
     def mark_avoided(self, traits: frozenset[str]) -> Mask | None:
         """Mark the providers of all trees whose root has one of the traits; None if there is no such tree.
 
-        The mask is kept until a trait or a tree changes: the caller leaves it as it is.
+        The mask is cached until a trait or a tree changes, so the caller must not change it.
         """
         if not any(map(self.has_trait, traits)):
             return None
@@ -191,11 +191,11 @@ class Cloud:
         return self._aggregates.members(aggregate_uuid).mask(self.size)
 
     def room(self, name: str) -> Indexes:
-        """Return the ``ClassColumn.room`` column of a class that some provider has."""
+        """Return the ``ClassColumn.room`` column of a class with inventory."""
         return self.classes[name].room
 
     def lasting_uuids(self) -> Sequence[str | None]:
-        """Return the uuids as they are now: later changes are written into a copy."""
+        """Return the present uuids, which stay valid: later changes are written into a copy."""
         self._uuids_are_lent = True
         return self.uuids
 
@@ -217,10 +217,10 @@ class Cloud:
     # -- copies ------------------------------------------------------------------------------
 
     def snapshot(self) -> Cloud:
-        """Return a cloud of the same content; later changes of either do not reach the other.
+        """Return a cloud of the same content; later changes of either do not affect the other.
 
-        The first change of either copies the columns over all providers, and of classes, traits and
-        aggregates those that it touches.
+        The first change of either copies the columns over all providers, and later the columns of the changed
+        classes, traits and aggregates.
         """
         twin = copy(self)
         self._is_lent = twin._is_lent = True
@@ -233,7 +233,7 @@ class Cloud:
         return twin
 
     def _take_back(self) -> None:
-        """Copy what every change writes, if another cloud shares it."""
+        """Copy the columns that every change writes, if another cloud shares them."""
         if not self._is_lent:
             return
         self._is_lent, owner = False, object()
@@ -251,7 +251,7 @@ class Cloud:
     # -- change ------------------------------------------------------------------------------
 
     def use(self, index: int, amounts: Mapping[str, int]) -> None:
-        """Count so much more of one provider as used, less if negative; no revision moves."""
+        """Add to the used amount of one provider, which may be negative; the revision does not move."""
         self._take_back()
         self._stock.use(index, amounts)
 
@@ -261,12 +261,12 @@ class Cloud:
         self._stock.own_class(name).drop_units()
 
     def set_rooms(self, name: str, indexes: Indexes, rooms: Indexes) -> None:
-        """Set how much of a class some providers can still take. Only searches see it."""
+        """Set the free amount of a class of some providers, for searches only."""
         self._take_back()
         self._stock.own_class(name).room[indexes] = rooms
 
     def replace(self, records: Iterable[ProviderRecord], removed: Iterable[int] = ()) -> None:
-        """Remove providers by id, then store the given ones whole, new or not. Some 20 us a record.
+        """Remove providers by id, then store the given ones completely. About 20 us a record.
 
         A parent or root must be in the cloud or among the records.
         """
@@ -284,7 +284,7 @@ class Cloud:
             self._mend_links()
 
     def restock(self, stocks: Iterable[Stock]) -> None:
-        """Store inventories and usage of providers of which nothing else has changed. Some 10 us each."""
+        """Store inventories and usage of otherwise unchanged providers. About 10 us each."""
         self._take_back()
         self._stamp += 1
         for stock in stocks:
@@ -379,9 +379,10 @@ class Cloud:
         self._forget_trees()
 
     def _mend_links(self) -> None:
-        """Let each root be one, and no provider be above itself or in another tree than its parent.
+        """Repair links:
 
-        Another service, or a hand, may have written anything into the tables.
+        each root is a root, no provider is its own ancestor or in another tree than its parent. Another
+        service, or an operator, can have written any links into the tables.
         """
         alive, roots, parents = np.flatnonzero(self.ids >= 0), self.roots, self.parents
         stored = roots.copy()
@@ -400,7 +401,7 @@ class Cloud:
         cut = np.flatnonzero((parents >= 0) & ((above >= 0) | (roots[parents] != roots)))
         self.severed |= dict(zip(cut.tolist(), self.ids[parents[cut]].tolist(), strict=True))
         parents[cut] = -1
-        # The cached renderings of these providers are stale, though their own rows have not changed.
+        # The cached texts of these providers are stale, although their own rows have not changed.
         self.stamps[cut] = self.stamps[roots != stored] = self._stamp
 
     def _count_in_block(self, provider_id: int, count: int, revisions: int) -> None:

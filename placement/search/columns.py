@@ -1,6 +1,6 @@
 """The data of all providers, by provider, and by class, trait or aggregate.
 
-One object serves for equal values: of a million providers most are alike.
+Equal values share one object, since most of a million providers are alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from placement.search.records import UsedInventory
 from placement.search.structure import hash_rows, longer
 
 LARGEST_AMOUNT = 2**31 - 1
-"""The largest amount that fits anywhere: max_unit is at most this (specification 02)."""
+"""The largest amount that fits anywhere: max_unit never exceeds it (specification 02)."""
 
 _FIELDS = ("class", *InventoryRecord._fields, "used")
 _KINDS = {"allocation_ratio": "f8"}
@@ -29,15 +29,14 @@ Terms = tuple[int | float, ...]
 """The fields of an ``InventoryRecord``; alike inventories share one."""
 
 Held = tuple[str, int, int, Terms]
-"""(class, capacity, used, terms): what the summaries show (section 4.3), and why it is so.
-
-Plain tuples: unlike named ones, the garbage collector stops visiting them.
+"""(class, capacity, used, terms): the values in the summaries (section 4.3), and their reasons. These are
+plain tuples: unlike named ones, the garbage collector stops visiting them.
 """
 
 
 @lru_cache(maxsize=2**16)
 def _one_object(value: Any) -> Any:
-    """Return one object for equal values, as long as no 65,536 others were asked for since."""
+    """Return one object for equal values, from a cache of the last 65,536."""
     return value
 
 
@@ -45,7 +44,7 @@ class ClassColumn:
     """One resource class over all providers.
 
     ``room[p]``: the largest amount that p can still take, min(integer capacity - used, max_unit), at least
-    0. ``units``: (min_unit, step_size) of those providers where they are not (1, 1).
+    0. ``units``: (min_unit, step_size) of the providers where these are not (1, 1).
     """
 
     __slots__ = ("_unit_columns", "members", "owner", "room", "units")
@@ -58,19 +57,19 @@ class ClassColumn:
         self._unit_columns: tuple[Indexes, Indexes, Indexes] | None = None
 
     def copy(self, owner: object) -> ClassColumn:
-        """Return a column of the same content that this owner may change."""
+        """Return a column of the same content that this owner can change."""
         copied = ClassColumn(0, owner)
         copied.room, copied.units = self.room.copy(), dict(self.units)
         copied.members, copied._unit_columns = self.members, self._unit_columns
         return copied
 
     def set_free(self, index: int, free: int, max_unit: int) -> None:
-        """Store what is free of one provider's inventory."""
+        """Store the free amount of one provider's inventory."""
         self.room[index] = max(min(free, max_unit, LARGEST_AMOUNT), 0)
 
     def set_units(self, index: int, min_unit: int, step_size: int) -> None:
         """Store the units of one provider, at least 1 each."""
-        # A dictionary, since units other than 1 are rare: as columns they would cost eight bytes for each
+        # A dictionary is used, since units other than 1 are rare: columns would cost eight bytes for each
         # provider and class, and a pass over them in each search.
         units = max(min_unit, 1), max(step_size, 1)
         if units != self.units.get(index, (1, 1)):
@@ -81,7 +80,7 @@ class ClassColumn:
                 self.units[index] = units
 
     def drop_units(self) -> None:
-        """Take all units as 1."""
+        """Set all units to 1."""
         self.units, self._unit_columns = {}, None
 
     def unit_columns(self) -> tuple[Indexes, Indexes, Indexes]:
@@ -94,7 +93,10 @@ class ClassColumn:
 
 
 class InventoryColumns:
-    """``held[p]``: the inventories of provider p. ``classes``: by name those that some provider has."""
+    """The inventories of all providers.
+
+    ``held[p]``: the inventories of provider p. ``classes``: columns by name.
+    """
 
     __slots__ = ("_owner", "classes", "held")
 
@@ -104,21 +106,21 @@ class InventoryColumns:
         self._owner = owner
 
     def copy(self, owner: object) -> InventoryColumns:
-        """Return columns of the same content that this owner may change; classes are copied when changed."""
+        """Return columns of the same content that this owner can change; classes are copied on change."""
         copied = InventoryColumns(owner)
         copied.held, copied.classes = self.held.copy(), self.classes.copy()
         return copied
 
     def grow(self, spare: int) -> None:
-        """Make room for so many more providers."""
+        """Enlarge the columns by this many providers."""
         self.held.extend([()] * spare)
-        # Columns without new values grow too: masks of several classes are combined.
+        # Columns without new values grow too, since masks of several classes are combined.
         for name in self.classes:
             column = self.own_class(name)
             column.room = longer(column.room, spare, 0)
 
     def own_class(self, name: str) -> ClassColumn:
-        """Return the column of a class, to be changed."""
+        """Return the column of a class in a form that can be changed."""
         column = self.classes.get(name)
         if column is None:
             column = self.classes[name] = ClassColumn(len(self.held), self._owner)
@@ -128,7 +130,7 @@ class InventoryColumns:
 
     def store(self, index: int, inventories: Mapping[str, UsedInventory]) -> None:
         """Store the inventories of one provider."""
-        # A class that nobody holds any more goes: ``Cloud.has_class`` must say that no provider has it.
+        # A class without inventory is removed: ``Cloud.has_class`` must say that no provider has it.
         before = {held[0] for held in self.held[index]}
         for name in before - inventories.keys():
             column = self.own_class(name)
@@ -148,7 +150,7 @@ class InventoryColumns:
         self.held[index] = tuple(held)
 
     def use(self, index: int, amounts: Mapping[str, int]) -> None:
-        """Count so much more of one provider as used."""
+        """Add to the used amount of one provider."""
         held = []
         for name, capacity, used, terms in self.held[index]:
             if name in amounts:
@@ -163,17 +165,18 @@ class InventoryColumns:
     def load(
         self, table: NDArray[Any], providers: NDArray[np.int64], names: Mapping[int, str]
     ) -> list[int]:
-        """Store rows with the provider index of each; those of index -1 are ignored.
+        """Store rows with the provider index of each; rows of index -1 are ignored.
 
-        :returns: the classes that have no name; their rows are ignored too.
+        :returns: the classes without a name; their rows are ignored too.
         """
         table, providers = table[providers >= 0], providers[providers >= 0]
         numbers = np.unique(table["class"]).tolist()
         if lost := [number for number in numbers if number not in names]:
             known = ~np.isin(table["class"], lost)
             table, providers = table[known], providers[known]
-        # The product may be beyond any integer (a ratio of 1e30 is allowed), and to cast it then gives any
-        # number, a negative one too. Truncated as in ``UsedInventory.capacity``, before usage is taken off.
+        # The product can exceed any integer (a ratio of 1e30 is allowed), and casting it would give an
+        # arbitrary, even negative number. The product is truncated as in ``UsedInventory.capacity``, before
+        # the usage is subtracted.
         offered = _capacities(table)
         free = np.trunc(np.clip(offered, -(2.0**62), 2.0**62)).astype(np.int64) - table["used"]
         room = np.clip(np.minimum(free, table["max_unit"]), 0, LARGEST_AMOUNT)
@@ -195,11 +198,11 @@ class InventoryColumns:
     def _load_held(
         self, table: NDArray[Any], providers: NDArray[np.int64], names: Mapping[int, str]
     ) -> None:
-        """Give each provider its tuple of ``Held``; rows that say the same become one object.
+        """Give each provider its tuple of ``Held``; equal rows become one object.
 
-        That saves a sixth of time and memory of the first picture of a million providers.
+        This saves a sixth of the time and memory of the first picture of a million providers.
         """
-        # Each kind of row becomes a Python object once, and each provider a tuple of such objects.
+        # Each distinct row becomes one Python object, and each provider a tuple of such objects.
         first, kind = _find_distinct(table)
         kinds = table[first]
         columns = (
@@ -230,19 +233,19 @@ def table_of(rows: Sequence[Sequence[Any]]) -> NDArray[Any]:
 
 
 def _capacities(table: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what each row offers, with its fraction."""
+    """Return the capacity of each row, with its fraction."""
     offered: NDArray[np.float64] = (table["total"] - table["reserved"]) * table["allocation_ratio"]
     return offered
 
 
 def _find_distinct(table: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows that differ in more than the provider, and for each row which of these it is like."""
-    # The bits of floats as integers: that all are compared below makes a hash enough.
+    """Return the distinct rows, ignoring providers, and for each row the number of its equal."""
+    # The bits of floats are hashed as integers; the comparison below makes a hash sufficient.
     columns = [table[name].view(np.uint64) for name in _FIELDS]
     _, first, kind = np.unique(hash_rows(columns), return_index=True, return_inverse=True)
     if all(bool((column[first][kind] == column).all()) for column in columns):
         return first, kind
-    # Two that differ have come to the same number: then all are taken to differ.
+    # Two different rows have the same hash, so all rows are treated as distinct.
     return np.arange(len(table)), np.arange(len(table))
 
 
@@ -250,7 +253,7 @@ def _find_distinct(table: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 class NameColumn:
-    """``lists[p]``: the sorted names of provider p; equal ones are one tuple."""
+    """The names of all providers. ``lists[p]``: the sorted names of provider p; equal ones are one tuple."""
 
     __slots__ = ("_by_name", "_owner", "lists")
 
@@ -260,7 +263,7 @@ class NameColumn:
         self._by_name: dict[str, IndexSet] = {}
 
     def copy(self, owner: object) -> NameColumn:
-        """Return a column of the same content that this owner may change; sets are copied when changed."""
+        """Return a column of the same content that this owner can change; sets are copied on change."""
         copied = NameColumn(owner)
         copied.lists, copied._by_name = self.lists.copy(), self._by_name.copy()
         return copied
@@ -273,16 +276,16 @@ class NameColumn:
         return self._by_name.get(name, IndexSet())
 
     def grow(self, spare: int) -> None:
-        """Make room for so many more providers."""
+        """Enlarge the column by this many providers."""
         self.lists.extend([()] * spare)
 
     def store(self, index: int, names: Iterable[str]) -> set[str]:
-        """Store the names of one provider; return those that it has now and had not, or the reverse."""
+        """Store the names of one provider; return the names that were added or removed."""
         new, old = tuple(sorted(names)), self.lists[index]
         if new == old:
             return set()
         self.lists[index] = _one_object(new)
-        # Names that stay are left alone: to change a set of a snapshot is to copy it.
+        # Unchanged names are skipped, since changing a set of a snapshot copies it.
         for name in set(old).difference(new):
             members = self._own(name)
             members.discard(index)
@@ -305,9 +308,9 @@ class NameColumn:
     def load(
         self, providers: NDArray[np.int64], numbers: NDArray[np.int64], words: Mapping[int, str]
     ) -> list[int]:
-        """Store pairs of provider index and number of a word; those of index -1 are ignored.
+        """Store pairs of provider index and number of a word; pairs of index -1 are ignored.
 
-        :returns: the numbers that have no word; their pairs are ignored too.
+        :returns: the numbers without a word; their pairs are ignored too.
         """
         used_numbers, places = np.unique(numbers, return_inverse=True)
         if lost := [number for number in used_numbers.tolist() if number not in words]:
@@ -315,8 +318,8 @@ class NameColumn:
             self.load(providers[known], numbers[known], words)
             return lost
         names = [words[number] for number in used_numbers.tolist()]
-        # Numbers in the order of the names, so that to sort numbers is to sort names: a provider's names
-        # come out sorted, without a comparison of texts for each of millions of pairs.
+        # Numbers are assigned in the order of the names, so that sorting numbers sorts names: a provider's
+        # names are sorted without comparing texts for millions of pairs.
         ranks = np.argsort(np.argsort(names))
         names.sort()
         ranked = ranks[places][providers >= 0]
@@ -338,7 +341,8 @@ class NameColumn:
         known: dict[bytes, tuple[str, ...]] = {}
         edges = pairwise([*(starts * width).tolist(), len(raw)])
         for index, (low, high) in zip(members.tolist(), edges, strict=True):
-            # The bytes of its numbers: equal sets of names are found without making a tuple first.
+            # The key is the bytes of the numbers, so that equal sets of names are found without making a
+            # tuple first.
             key = raw[low:high]
             found = known.get(key)
             if found is None:

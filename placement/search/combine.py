@@ -1,7 +1,7 @@
 """The combinations of one anchor (specification 04 section 5.6), found one at a time.
 
-``problem`` says what is asked. This module turns rules that tie slots together into narrower domains and
-keeps the solutions; ``assignment`` tries the combinations within such domains.
+``problem`` has the question. This module turns rules that tie slots together into narrower domains and stores
+the solutions; ``assignment`` tries the combinations within such domains.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from placement.search.problem import (
 )
 
 COST_OF_SPLIT = 50
-"""Placements that take as long as checking one part of a split."""
+"""The number of placements that take as long as checking one part of a split."""
 
 
 class Solutions:
-    """The combinations of one problem, numbered; those found are kept for the next such anchor.
+    """The combinations of one problem, numbered and distinct; found ones are kept for the next such anchor.
 
-    They are distinct. What is kept is bounded by what one anchor had to deliver.
+    Their number is bounded by what one anchor had to deliver.
     """
 
     def __init__(self, problem: AssignmentProblem) -> None:
@@ -42,14 +42,14 @@ class Solutions:
                 self._more = None
                 return None
             self._found.append(following)
-            # A kind of tree that has given something is worth more patience than one that has not.
+            # A kind of tree that has given a solution is worth more patience than one that has not.
             problem = self.problem
             problem.idle, problem.patience = 0, problem.later_patience
         return self._found[number]
 
     def take_up(self) -> bool:
-        """Begin again if the problem was set aside without a solution; return whether it was."""
-        # A tree with solutions has been in the common turns already, and would yield the same again.
+        """Begin again if the problem was set aside without a solution; return whether that was so."""
+        # A tree with solutions has already been in the common rounds, and would yield the same again.
         if self._found or not self.problem.take_up():
             return False
         self._more = solve(self.problem)
@@ -142,12 +142,12 @@ def narrow_to_subtrees(
         return
     below = descendants(problem.places)
     splits = [split_by_top(problem, domains, slots, below) for slots in sets]
-    # The others are split anew within each part: their ancestors may be fewer there.
+    # The other sets are split again within each part, where their ancestors may be fewer.
     number = min(range(len(sets)), key=lambda n: len(splits[n]))
     others = sets[:number] + sets[number + 1 :]
     for part in splits[number]:
-        # Building the matchings is the work here, though nothing is placed: 200 ancestors of three sets are
-        # eight million parts.
+        # Building the matchings is the main work here, although nothing is placed: 200 ancestors of three
+        # sets are eight million parts.
         if not problem.spend(COST_OF_SPLIT):
             return
         if Assignment(problem, part).possible:
@@ -188,7 +188,7 @@ def split_by_top(
 
 
 def descendants(places: Sequence[ReachableProvider]) -> list[BitSet]:
-    """Return for each position the bit set of the positions whose anc contains it, itself too."""
+    """Return for each position the bit set of its descendants, including itself."""
     below = [1 << position for position in range(len(places))]
     for position in range(len(places) - 1, -1, -1):
         parent = places[position].parent
@@ -219,8 +219,8 @@ def narrow_to_demands(problem: AssignmentProblem, domains: SlotDomains) -> Itera
         for meets in kinds[rank]:
             reachable[rank] |= meets
 
-    # The state of the earlier slots is all that matters for the later ones: without this, ten slots that meet
-    # nothing are tried in all their combinations before the last one turns out to be missing.
+    # Only the state of the earlier slots matters for the later ones: without this, ten slots that meet
+    # nothing would be tried in all their combinations before the last one turns out to be missing.
     hopeless: set[tuple[int, BitSet]] = set()
 
     def choose(rank: int, met: BitSet, chosen: list[int]) -> Iterator[SlotDomains]:

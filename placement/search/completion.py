@@ -1,10 +1,12 @@
-"""Whether the slots that are left fit into the room that is left: exact, where sums and matchings say maybe.
+"""The exact test whether the remaining slots fit into the remaining room.
 
-Packing is hard where the room is tight. What makes it bearable: places are filled one after another, and as
-full as they get (``fillings``); slots that ask for the same, and places that look the same, are
-interchangeable; a bound on what must stay empty ends most branches early; what could not be completed is
-remembered, also from one tree to the next. 26 groups on hosts of 12 devices, the room all but used up, are
-placed or proven impossible in milliseconds a host, where trying one slot after the other took minutes.
+Sums and matchings can only say "maybe". Packing is hard if the room is tight.
+
+Four ideas make it fast: places are filled one after another, and as full as possible (``fillings``); slots
+with equal amounts, and equal places, are interchangeable; a bound on what must stay empty ends most branches
+early; dead ends are remembered, even from one tree to the next. 26 groups on hosts of 12 devices with almost
+no spare room are placed or proven impossible in milliseconds per host; trying one slot after the other took
+minutes.
 """
 
 from __future__ import annotations
@@ -16,23 +18,24 @@ from typing import NamedTuple
 from placement.search.problem import BitSet, bit_set, members
 
 PerClass = tuple[int, ...]
-"""The amounts by class that several slots contest; under isolate also a seat, of which each place has one."""
+"""The amounts of the contested classes, by class; under isolate also a seat, of which each place has one."""
 
 Counts = tuple[int, ...]
 """The number of slots, by kind."""
 
 MOST_DEAD_ENDS = 50_000
-"""Remembered at most, over all hosts of a search: beyond that memory would grow as long as the work does."""
+"""The most states remembered over all hosts of a search: without a bound, memory would grow as long as the
+work lasts.
+"""
 
 FINE = 512
-"""Up to so many units of a class all sums are looked at that can be reached.
-
-They are the bits of one number: with a terabyte of memory counted in MB it would have a million of them.
+"""The number of units of a class up to which all reachable sums are computed. The sums are the bits of one
+number: for a terabyte of memory counted in MB it would have a million bits.
 """
 
 
 class OpenPlace(NamedTuple):
-    """A place that is not filled yet: its room, the kinds that may take it, and its position."""
+    """A place that is not filled yet: its room, the kinds that may use it, and its position."""
 
     room: PerClass
     kinds: BitSet
@@ -40,7 +43,7 @@ class OpenPlace(NamedTuple):
 
 
 class _Fork(NamedTuple):
-    """A state with the ways to continue that are left; ``filled``: the place and filling that led here."""
+    """A state with the remaining ways to continue; ``filled``: the place and filling that led here."""
 
     key: object
     ways: Iterator[tuple[OpenPlace, Counts]]
@@ -50,14 +53,14 @@ class _Fork(NamedTuple):
 
 
 class Undecided(Exception):
-    """The work is spent; whether the slots fit is not known."""
+    """The budget is spent, and it is not known whether the slots fit."""
 
 
 class Completion:
-    """Places slots, each with its amounts, on places, each with its room.
+    """A search that places slots, each with its amounts, on places, each with its room.
 
-    :param amounts: by slot; of each slot that is placed at least one is not 0.
-    :param spend: counts a step; False if there may be no more.
+    :param amounts: the amounts by slot; each placed slot has at least one that is not 0.
+    :param spend: counts a step; returns False if no more steps are allowed.
     :param dead: states that cannot be completed, kept from tree to tree.
     """
 
@@ -76,15 +79,15 @@ class Completion:
     def place(
         self, domains: Mapping[int, BitSet], rooms: Mapping[int, PerClass]
     ) -> dict[int, int] | None:
-        """Return a position for each slot of ``domains``, None if there is none for all.
+        """Return a position for each slot of ``domains``, None if that is impossible.
 
-        :param rooms: by position that is in some domain.
-        :raises Undecided:
+        :param rooms: the room by each position in a domain.
+        :raises Undecided: the budget is spent
         """
         slots_of: dict[tuple[PerClass, BitSet], list[int]] = {}
         for slot, domain in domains.items():
             slots_of.setdefault((self._amounts[slot], domain), []).append(slot)
-        # The largest first: what is small fits in between.
+        # The largest slots come first: small ones fit into the gaps.
         kinds = sorted(slots_of, key=lambda kind: (-sum(kind[0]), kind))
         self._kinds = [amounts for amounts, _ in kinds]
         by_position: dict[int, BitSet] = {}
@@ -98,7 +101,7 @@ class Completion:
             return None
         found: dict[int, int] = {}
         left = [list(slots_of[kind]) for kind in kinds]
-        # Slots of a kind are interchangeable: any of them takes the seat.
+        # Slots of a kind are interchangeable, so any of them takes the seat.
         for position, filling in filled:
             for number, count in enumerate(filling):
                 for _ in range(count):
@@ -106,14 +109,15 @@ class Completion:
         return found
 
     def _fill(self, counts: Counts, places: list[OpenPlace]) -> list[tuple[int, Counts]] | None:
-        """Return places with their fillings, which take all that is counted.
+        """Return places with fillings that take all counted slots.
 
-        Proof that no solution is lost: some slot of the kind that is looked at first is on some place in any
-        solution. What else that place could still hold can be moved there from other places, which keeps
-        all rules, since none demands that a place be used. So one of the fullest fillings of one of the
-        places extends to a solution if any does.
+        Proof that no solution is lost: in any solution a slot of the first kind is on some place. Whatever
+        that place could still hold can be moved there from other places, which keeps all rules, since no rule
+        demands that a place be used. So one of the fullest fillings of one of the places extends to a
+        solution if any does.
         """
-        # A stack instead of recursion: as deep as there are places, and a tree may have thousands.
+        # A stack is used instead of recursion: the depth is the number of places, and a tree can have
+        # thousands.
         forks: list[_Fork] = []
         filled: tuple[int, Counts] | None = None
         while any(counts):
@@ -127,8 +131,8 @@ class Completion:
                 way = next(fork.ways, None)
                 if way is not None:
                     break
-                # All ways have failed, and each was tried to its end: a proof, not a guess. (``Undecided``
-                # goes past this line, so that what the deadline cut short is never called dead.)
+                # All ways have failed, and each was tried to its end, which is a proof. (``Undecided`` skips
+                # this line, so a state cut short by the deadline is never called dead.)
                 forks.pop()
                 if len(self._dead) < MOST_DEAD_ENDS:
                     self._dead.add(fork.key)
@@ -142,13 +146,13 @@ class Completion:
     def _fork(
         self, counts: Counts, places: list[OpenPlace], filled: tuple[int, Counts] | None
     ) -> _Fork | None:
-        """Return the ways to continue, None if it is seen at once that none leads to the end."""
+        """Return the ways to continue, None if a quick test shows that none succeeds."""
         # Every state counts as work: otherwise one placement could hide a search of minutes.
         if not self._spend():
             raise Undecided
         wanted = bit_set(kind for kind, count in enumerate(counts) if count)
         places = self._trim(counts, places, wanted)
-        # The cheap tests come first; the last one may be a search of its own.
+        # The cheap tests come first; the last one can be a search of its own.
         slack = self._slack(counts, places)
         if slack is None:
             return None
@@ -163,9 +167,9 @@ class Completion:
         return _Fork(key, self._ways(kind, counts, places, slack), counts, places, filled)
 
     def _trim(self, counts: Counts, places: list[OpenPlace], wanted: BitSet) -> list[OpenPlace]:
-        """Return the places that can still take something, with no more room than they can use."""
-        # Room that nobody can use is no room: cut off, it makes the slack smaller, which ends most branches,
-        # and makes places look the same that differ in nothing else.
+        """Return the places that can still take a slot, with room cut to what they can use."""
+        # Room that no slot can use is cut off. This makes the slack smaller, which ends most branches, and
+        # makes places look equal that differ in nothing else.
         known: dict[tuple[PerClass, BitSet], tuple[PerClass, BitSet]] = {}
         useful = []
         for room, kinds, position in places:
@@ -191,7 +195,7 @@ class Completion:
         total = sum(amount * count for amount, count in amounts)
         if total <= have or have > FINE:
             return min(total, have)
-        # Bit n of ``sums``: n can be reached. To add an amount is to shift all sums by it at once.
+        # Bit n of ``sums`` means that n can be reached. Adding an amount shifts all sums by it at once.
         sums, within = 1, (1 << have + 1) - 1
         for amount, count in amounts:
             if amount:
@@ -200,7 +204,7 @@ class Completion:
         return sums.bit_length() - 1
 
     def _slack(self, counts: Counts, places: list[OpenPlace]) -> PerClass | None:
-        """Return what may stay empty of each class; None if there is less room than is asked."""
+        """Return what may stay empty of each class; None if there is less room than requested."""
         sums = [sum(column) for column in zip(*(place.room for place in places), strict=True)]
         if not sums:
             return None
@@ -211,17 +215,17 @@ class Completion:
         return tuple(sums) if min(sums, default=0) >= 0 else None
 
     def _fits_in_one(self, d: int, counts: Counts, places: list[OpenPlace]) -> bool:
-        """Return whether the slots would fit if they asked for one class only, wherever they may go.
+        """Return whether the slots would fit if they requested only one class, on any place.
 
-        What is then alike is much more, so this is quick, and says no to most of what cannot be.
+        Many more slots are alike then, so this test is quick, and refuses most impossible states.
         """
         asked: Counter[int] = Counter()
         for amounts, count in zip(self._kinds, counts, strict=True):
             if count and amounts[d]:
                 asked[amounts[d]] += count
         rooms = sorted(place.room[d] for place in places)
-        # Equal amounts are counted exactly by ``_scarcest``. And where there is one class, and each kind asks
-        # for another amount of it, this is the question itself: it would be asked again without end.
+        # ``_scarcest`` counts equal amounts exactly. With one class and a different amount for each kind,
+        # this would be the same question, and repeat without end.
         amounts_of_kinds = {amounts[d] for amounts in self._kinds}
         is_simpler = len(self._kinds[0]) > 1 or len(amounts_of_kinds) < len(self._kinds)
         if len(asked) < 2 or not is_simpler:
@@ -229,8 +233,8 @@ class Completion:
         key = tuple(sorted(asked.items())), tuple(rooms)
         known = self._fits_alone.get(key)
         if known is None:
-            # The new search shares the dead ends: they name amounts and rooms, so no state of other kinds is
-            # mistaken.
+            # The new search shares the dead ends: they contain amounts and rooms, so states of other kinds
+            # are not confused.
             alone = Completion([], self._spend, self._dead)
             alone._kinds = [(amount,) for amount in sorted(asked, reverse=True)]
             everything = (1 << len(asked)) - 1
@@ -240,9 +244,9 @@ class Completion:
         return known
 
     def _scarcest(self, counts: Counts, places: list[OpenPlace]) -> int | None:
-        """Return the kind with the fewest seats to spare; None if one has too few."""
-        # The scarcest kind has the fewest ways, and shows first that there is none. Like places are counted
-        # together, so that a host of 64 devices takes no longer than one of four.
+        """Return the kind with the fewest seats to spare; None if a kind has too few."""
+        # The scarcest kind has the fewest ways, and shows first that there is none. Equal places are counted
+        # together, so a host of 64 devices takes no longer than one of four.
         scarcest, least = None, 0
         alike: dict[tuple[PerClass, BitSet], int] = {}
         for room, kinds, _ in places:
@@ -262,8 +266,9 @@ class Completion:
         return scarcest
 
     def _key(self, counts: Counts, places: list[OpenPlace]) -> object:
-        """Return what decides whether the rest fits, the same for all orders of like places and slots."""
-        # The key has no position and no number of a slot: a failure on one host is known on the next.
+        """Return a key that decides whether the rest fits, equal for all orders of equal places and slots."""
+        # The key contains neither positions nor numbers of slots, so a failure on one host is known on the
+        # next.
         asked = [(self._kinds[kind], count) for kind, count in enumerate(counts) if count]
         order = {kind: n for n, kind in enumerate(k for k, count in enumerate(counts) if count)}
         have = sorted(
@@ -274,16 +279,16 @@ class Completion:
     def _ways(
         self, kind: int, counts: Counts, places: list[OpenPlace], slack: PerClass
     ) -> Iterator[tuple[OpenPlace, Counts]]:
-        """Yield each fullest filling with this kind of each place that can take it; like places once.
+        """Yield each fullest filling with this kind of each place that can take it; equal places once.
 
         The fullest places come first: they lose the least.
         """
-        # Like places are tried once: if one of them with this filling leads nowhere, so do all.
+        # Equal places are tried once: if one of them with this filling fails, all do.
         tried = set()
         for place in sorted(places, key=lambda place: (sum(place.room), place)):
             if place.kinds >> kind & 1 and (place.room, place.kinds) not in tried:
                 tried.add((place.room, place.kinds))
-                # A place may leave no more empty than all places together may.
+                # One place may leave at most as much empty as all places together may.
                 least = tuple(max(r - s, 0) for r, s in zip(place.room, slack, strict=True))
                 for filling in self._fillings(place, kind, counts, least):
                     yield place, filling
@@ -291,15 +296,15 @@ class Completion:
     def _fillings(
         self, place: OpenPlace, first: int, counts: Counts, least: PerClass
     ) -> Iterator[Counts]:
-        """Yield what a place can take, with one of the first kind at least, so that nothing more fits.
+        """Yield the fullest fillings of a place, with at least one slot of the first kind.
 
-        :param least: what must be taken of each class.
+        :param least: the amount of each class that must be taken.
         """
         order = [first, *(kind for kind in members(place.kinds) if kind != first)]
         after = self._after(order, counts)
         chosen = [0] * len(order)
         rooms = [place.room]
-        # One slot of the first kind at least is placed: some place has to take it, and each place that can is
+        # At least one slot of the first kind is placed: some place has to take it, and each possible place is
         # tried.
         most = self._fit(order[0], counts, place.room)
         walks = [iter(range(most, 0, -1))]
@@ -315,7 +320,7 @@ class Completion:
             room = tuple(
                 have - number * n for have, n in zip(rooms[-1], self._kinds[kind], strict=True)
             )
-            # With all kinds that follow, too much would still stay empty.
+            # Even with all following kinds, too much would stay empty.
             if any(
                 whole - have + more < wanted
                 for whole, have, more, wanted in zip(
@@ -327,8 +332,8 @@ class Completion:
                 rooms.append(room)
                 walks.append(iter(range(self._fit(order[depth + 1], counts, room), -1, -1)))
                 continue
-            # The place is not as full as it can be: another filling contains this one, and loses nothing by
-            # it (``_fill``).
+            # The place is not as full as it can be: another filling contains this one and loses nothing
+            # (``_fill``).
             if any(
                 chosen[n] < counts[kind] and self._fit(kind, counts, room)
                 for n, kind in enumerate(order)
@@ -342,7 +347,7 @@ class Completion:
             yield tuple(filling)
 
     def _after(self, order: list[int], counts: Counts) -> list[list[int]]:
-        """Return for each kind in order what all kinds after it ask together."""
+        """Return for each kind in order the total of all later kinds."""
         sums = [0] * len(self._kinds[0])
         after = []
         for kind in reversed(order):
@@ -353,7 +358,7 @@ class Completion:
         return after[::-1]
 
     def _fit(self, kind: int, counts: Counts, room: PerClass) -> int:
-        """Return how many of a kind a room takes, as far as there are so many."""
+        """Return how many of a kind fit into a room, at most all of them."""
         return min(
             counts[kind],
             *(have // n for have, n in zip(room, self._kinds[kind], strict=True) if n),

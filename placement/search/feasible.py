@@ -1,6 +1,6 @@
 """The providers that pass every test, for each group (specification 04 sections 5.3 to 5.5 and 5.8).
 
-The tests are those of :mod:`placement.search.filters`. A ``Funnel`` counts what each removes.
+The tests are those of :mod:`placement.search.filters`. A ``Funnel`` counts the removals of each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from placement.search.work import Work
 
 
 class Nothing(Exception):
-    """The answer is empty, and nothing after this point is looked at (section 5.8)."""
+    """The answer is empty, and nothing after this point is checked (section 5.8)."""
 
 
 @dataclass(slots=True)
@@ -58,9 +58,9 @@ class Slot:
 class Feasible:
     """The slots, the anchors at which each of them has a choice, and the trait demands left.
 
-    ``demands``: the providers that meet each any-of set of the unsuffixed group's ``required``; whether those
-    of all classes meet them together, only a combination can tell. ``untested``: pairs of local and away
-    providers of which each anchor needs one, left to be tested tree by tree.
+    ``demands``: the providers that meet each any-of set of the unsuffixed group's ``required``; only a
+    combination can show whether the providers of all classes meet them together. ``untested``: pairs of local
+    and away providers, of which each anchor needs one, still to be tested tree by tree.
     """
 
     anchors: Mask
@@ -75,7 +75,7 @@ class Feasible:
         return np.logical_or.reduce(parts) if parts else None
 
     def helpers(self, cloud: Cloud, anchors: Indexes) -> tuple[Indexes, Indexes]:
-        """Return the providers of these trees that may serve some slot there, and the place of each tree."""
+        """Return the providers of these trees that may serve some slot there, and each tree's position."""
         providers, counts = cloud.forest.trees(anchors)
         masks = (slot.local[providers] for slot in self.slots)
         useful = reduce(np.logical_or, masks, np.zeros(len(providers), np.bool_))
@@ -96,13 +96,13 @@ def find_feasible(
 ) -> Feasible:
     """Run all tests in the order of section 5.8.
 
-    :param known: names that exist although no provider has them; None: all names exist.
-    :param has_choice: tells whether a smaller request has any candidate.
+    :param known: names that exist although no provider has them; None means that all names exist.
+    :param has_choice: returns whether a smaller request has any candidate.
     :param tree_by_tree: the caller tests which trees have a choice for each slot: for all trees that costs
         more than all other tests. ``Nothing`` and errors for unknown names may then be missing.
     :raises Nothing: the answer is empty.
-    :raises WorkEnded: the time is over.
-    :raises UnknownName:
+    :raises WorkEnded: the time has ended.
+    :raises UnknownName: a name is unknown.
     """
     avoided = cloud.mark_avoided(request.avoid)
     anchors = _anchors(cloud, request, avoided, known, tally)
@@ -152,7 +152,7 @@ def _anchors(
     known: NameSets | None,
     tally: Tally,
 ) -> Mask:
-    """Return the roots that root_required admits (section 5.3), without those that are avoided."""
+    """Return the roots that root_required admits (section 5.3), without avoided trees."""
     _check_names(cloud, known, ROOT_FILTERS, request)
     roots, count = cloud.forest.is_root, len(cloud.forest.roots)
     if request.anchor is not None:
@@ -183,24 +183,23 @@ def _add_group(
     check_classes(cloud, known, group.amounts)
     tests = _tests(cloud, group)
     stops = [test.stop for test in tests if test.stop and not test.passed.any()]
-    # The order of section 5.8: where the aggregates have no member the answer is empty even if a trait's
-    # name is unknown; where the tree does not exist, that name is an error first.
+    # The order is that of section 5.8: if the aggregates have no member, the answer is empty even if a
+    # trait's name is unknown; if the tree does not exist, that name is an error first.
     if Stop.NO_MEMBER in stops:
         raise _stop(tally, Stop.NO_MEMBER, group)
     _check_names(cloud, known, FILTERS, group)
     if stops:
         raise _stop(tally, stops[0], group)
     capable = _find_capable(cloud, group, avoided, tests, tally)
-    # The test starts from all anchors, not from the anchors that earlier groups left: each group's steps say
-    # what it lacks by itself, and one step more how many trees it loses to the others.
+    # The test starts from all anchors, not from the anchors left by earlier groups: each group's steps show
+    # what it lacks by itself, and one more step how many trees it loses because of the others.
     trees = Funnel(tally, group.suffix, Unit.TREES, anchors)
     demands: list[_Test] = []
     if group.suffix:
         slots = [_make_granular_slot(cloud, group, avoided, tests, capable, tally)]
     else:
         slots = _make_unsuffixed_slots(cloud, group, tests, capable, trees)
-        # A single class is served by one provider, which was tested for the conditions like any other
-        # (``_OF_ONE``).
+        # One provider serves a single class, and was tested for the conditions like any other (``_OF_ONE``).
         demands = [test for test in tests if test.scope is Scope.SOME and len(capable) > 1]
     if tree_by_tree:
         found.untested += [(slot.local, slot.away) for slot in slots]
@@ -215,7 +214,7 @@ def _add_group(
 
 
 class _Test(NamedTuple):
-    """One step of a group: what a filter asks, or one condition of it, and the providers that pass."""
+    """One step of a group: the conditions of a filter, or one of them, and the providers that pass."""
 
     reason: Reason
     scope: Scope
@@ -225,7 +224,7 @@ class _Test(NamedTuple):
 
 
 def _tests(cloud: Cloud, group: Group) -> list[_Test]:
-    """Return the tests of what a group asks beside its amounts, in the order of the filters."""
+    """Return the tests of a group's conditions other than amounts, in the order of the filters."""
     tests: list[_Test] = []
     for each in FILTERS:
         asked = each.asked(group)
@@ -235,7 +234,7 @@ def _tests(cloud: Cloud, group: Group) -> list[_Test]:
         if each.one_by_one:
             tests += [_Test(*kind, words(names), each.test(cloud, names)) for names in asked]
         else:
-            # Having none of each means having none of all.
+            # A provider without each of the names has none of them.
             parts = asked if each.wanted else [frozenset().union(*asked)]
             met = (each.test(cloud, names) for names in parts)
             tests.append(_Test(*kind, None, reduce(np.logical_and, met)))
@@ -276,8 +275,8 @@ def _make_granular_slot(
     if capable:
         passed, *others = capable.values()
     else:
-        # A group for ``same_subtree``: it takes nothing, so no class narrows it down, not even to providers
-        # that exist; and without any condition it would match all of them (section 5.4: none).
+        # This is a group for ``same_subtree``: it takes nothing, so no class limits it, not even to existing
+        # providers; and without any condition it would match all of them (section 5.4: none).
         alive = cloud.forest.alive
         passed, others = Funnel(tally, group.suffix, Unit.PROVIDERS, alive, len(cloud)), []
         if avoided is not None:
@@ -309,8 +308,8 @@ def _make_unsuffixed_slots(
     for name, passed in capable.items():
         for test in each:
             passed.keep(test.reason, test.subject or name, test.passed)
-        # Away before local: a sharing provider of another tree must meet the condition itself, as its own
-        # root lends it nothing there.
+        # Away providers are tested before local ones: a sharing provider of another tree must meet the
+        # condition itself, since its own root does not help it there.
         away = None if of_tree else _keep_sharing(cloud, passed.mask)
         for test in or_root:
             away = None if away is None else away & test.passed
@@ -326,7 +325,7 @@ def _make_unsuffixed_slots(
 
 _OF_EACH = (Scope.EACH, Scope.EACH_AND_ROOT)
 _OF_ONE = (*_OF_EACH, Scope.SOME)
-"""The scopes that are one test where one provider serves the group: it is each and some provider then."""
+"""The scopes that are one test if one provider serves the group, which then is both each and any provider."""
 
 
 def _keep_trees(
@@ -337,8 +336,8 @@ def _keep_trees(
     demands: list[_Test],
     tally: Tally,
 ) -> None:
-    """Keep the trees at which each slot has a choice, and some choice meets each demand."""
-    # Slots of one group are one step: a tree lacks a choice for the group, whichever class is to blame.
+    """Keep the trees at which each slot has a choice, and each demand is met by a choice."""
+    # Slots of one group are one step: a tree lacks a choice for the group, for any of its classes.
     choices = [_roots_with(cloud, slot.local, slot.away) for slot in slots]
     trees.keep(Reason.NO_CHOICE, None, reduce(np.logical_and, choices))
     for demand in demands:
@@ -349,9 +348,9 @@ def _keep_trees(
 
 
 def _keep_sharing(cloud: Cloud, mask: Mask) -> Mask | None:
-    """Return the sharing providers among those of the mask, None if there are none."""
-    # The value is None and not an empty mask: most clouds share nothing, and a caller then skips a pass over
-    # all providers, or a look-up for each anchor.
+    """Return the sharing providers in the mask, None if there are none."""
+    # The value is None, not an empty mask: most clouds share nothing, and a caller then skips a pass over all
+    # providers, or a look-up for each anchor.
     sharing = cloud.sharing
     shared = len(sharing.sharers) and mask[sharing.sharers].any()
     return mask & sharing.mask if shared else None
@@ -370,7 +369,7 @@ def in_reach(cloud: Cloud, passed: Mask) -> Mask:
 
 
 def _roots_with(cloud: Cloud, local: Mask, away: Mask | None) -> Mask:
-    """Mark the roots that have a local provider in their tree, or reach one that is away."""
+    """Mark the roots that have a local provider in their tree, or reach an away provider."""
     if cloud.forest.nested:
         roots = np.zeros(cloud.size, np.bool_)
         roots[cloud.roots[local]] = True
@@ -389,9 +388,9 @@ def _settle_demands(
 ) -> None:
     """Make sure that F(a) of section 5.5 is not empty before an unknown name is reported.
 
-    Masks say that each trait demand alone can be met; whether all can at once takes a small search.
+    Masks show that each trait demand alone can be met; a small search shows whether all can be met at once.
     """
-    # Only the groups before the one with the unknown name count: later groups are not looked at.
+    # Only the groups before the one with the unknown name count: later groups are not checked.
     for group in request.groups[:position]:
         if not group.suffix and group.required and len(group.amounts) > 1:
             alone = CandidateRequest(

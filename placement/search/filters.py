@@ -1,4 +1,4 @@
-"""The conditions that a group, or the request, may set for providers: one entry for each filter.
+"""The filters: the conditions that a group, or the request, may set for providers.
 
 ``FILTERS`` and ``ROOT_FILTERS`` serve the search, the counts of what stops the next placement, explanations,
 and the parsing of the query. The conditions are those of specification 04 sections 5.3 to 5.5.
@@ -27,18 +27,18 @@ class Scope(Enum):
 
     EACH = "each provider"
     EACH_AND_ROOT = "each provider and the root"
-    """Every provider, and the root of the tree."""
+    """The scope of every provider, and the root of the tree."""
     SOME = "some provider"
-    """One provider is enough: only a combination can tell if there are several."""
+    """The scope in which one provider is enough: only a combination can decide if there are several."""
     EACH_OR_ROOT = "each provider or its root"
-    """Every provider; in the anchor's own tree it is enough that the root does."""
+    """The scope of every provider; in the anchor's own tree the root alone suffices."""
     TREE = "the tree"
-    """Every provider, and no sharing provider of another tree. Tested with the amounts."""
+    """The scope of every provider, without sharing providers of other trees. Tested with the amounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """Something that providers have by name: the providers of a name, and the names of a provider."""
+    """A kind of property with names: the providers of a name, and the names of a provider."""
 
     members: Callable[[Cloud, str], Mask]
     names: Callable[[Cloud, int], Iterable[str]]
@@ -48,11 +48,12 @@ class Attribute:
 class Filter(Generic[Asker]):
     """One kind of condition that a query can set.
 
-    ``parameter``: without suffix. ``asked``: the conditions, each a set of names of which a provider must
-    have one (``wanted``) or none. ``sign`` stands before them in the query. ``unmet``: why a tree cannot
-    serve, with {names}, {suffix} and {where}. ``example``: what was in the way of one provider, given the
-    step's subject, all names asked, and those it has. ``one_by_one``: each condition is a step of its own.
-    ``stop``: why the search ends at once where no provider meets the conditions.
+    ``parameter``: the name of the parameter without suffix. ``asked``: the conditions, each a set of names of
+    which a provider must have one (``wanted``) or none. ``sign``: the text before them in the query.
+    ``unmet``: why a tree cannot serve, with {names}, {suffix} and {where}. ``example``: the obstacle at one
+    provider, given the step's subject, all requested names, and the provider's names. ``one_by_one``: whether
+    each condition is a separate step. ``stop``: why the search ends at once if no provider meets the
+    conditions.
     """
 
     parameter: str
@@ -68,7 +69,7 @@ class Filter(Generic[Asker]):
     stop: Stop | None = None
 
     def test(self, cloud: Cloud, names: frozenset[str]) -> Mask:
-        """Return the providers that meet a condition; of free slots the mask says nothing."""
+        """Return the providers that meet a condition; the mask is arbitrary at free slots."""
         having = has_any(cloud, names, self.attribute)
         return having if self.wanted else ~having
 
@@ -96,7 +97,7 @@ def words(names: Iterable[str]) -> str:
 
 
 def fits(cloud: Cloud, name: str, amount: int) -> Mask:
-    """fits(p, c, n) of section 5.1; an amount beyond any capacity fits nowhere."""
+    """Return fits(p, c, n) of section 5.1; an amount beyond any capacity fits nowhere."""
     column = cloud.classes.get(name)
     if column is None or not 0 < amount <= LARGEST_AMOUNT:
         return np.zeros(cloud.size, np.bool_)
@@ -117,7 +118,7 @@ def has_any(cloud: Cloud, names: Iterable[str], attribute: Attribute) -> Mask:
 
 
 def in_tree(cloud: Cloud, provider_uuid: str) -> Mask:
-    """root(p) = root(in); no provider if there is none with this uuid."""
+    """Return the providers with root(p) = root(in); none if no provider has this uuid."""
     index = cloud.index_of_uuid.get(provider_uuid)
     if index is None:
         return np.zeros(cloud.size, np.bool_)

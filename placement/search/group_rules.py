@@ -1,7 +1,7 @@
 """The rules between the members of a group. Pure.
 
-A member is in one or more domains: trees, or the aggregates of its trees. What a rule says depends on the
-domains of the members alone, so that the choice, the check under locks and ``db check`` share it.
+A member is in one or more domains: trees, or the aggregates of its trees. A rule depends only on the domains
+of the members, so that the choice, the check under locks and ``db check`` share it.
 """
 
 from collections import Counter
@@ -15,31 +15,31 @@ Domains = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class GroupRule:
-    """``apart``: at most ``at_most`` members per domain; ``together``: all in one domain.
+    """The rule of a group: ``apart`` (at most ``at_most`` members per domain) or ``together`` (one domain).
 
-    ``of``: the aggregates that are domains; without them, trees are. A tree in none of them is a domain of
-    its own.
+    ``of``: the aggregates that are domains; if empty, trees are the domains. A tree in none of these
+    aggregates is its own domain.
     """
 
     rule: Literal["apart", "together"]
     at_most: int = 1
     of: tuple[str, ...] = ()
     _among: frozenset[str] = field(init=False, repr=False, compare=False)
-    """The aggregates of ``of`` as a set, so that few aggregates are looked at for a tree that is in few."""
+    """The aggregates of ``of`` as a set, so that a tree with few aggregates needs few look-ups."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_among", frozenset(self.of))
 
     @property
     def level(self) -> Literal["tree", "aggregate"]:
-        """Return what the domains are: trees or aggregates."""
+        """Return the kind of domains: trees or aggregates."""
         return "aggregate" if self.of else "tree"
 
     def domains(self, roots: Iterable[str], aggregates: Mapping[str, Domains]) -> Domains:
         """Return the domains of a member.
 
         :param roots: the uuids of the roots of its trees.
-        :param aggregates: by uuid of the root, those that some provider of the tree is in.
+        :param aggregates: the aggregates of a tree's providers, by uuid of the root.
         """
         found: set[str] = set()
         for root in roots:
@@ -48,7 +48,7 @@ class GroupRule:
 
 
 class InTree(Protocol):
-    """The holdings of a member in one tree. ``shares``: on a sharing provider."""
+    """The holdings of a member in one tree. ``shares``: whether they are on a sharing provider."""
 
     @property
     def consumer_uuid(self) -> str:
@@ -66,7 +66,7 @@ class InTree(Protocol):
 def domains_by_member(
     rule: GroupRule, members: Sequence[InTree], aggregates: Mapping[str, Domains]
 ) -> dict[str, Domains]:
-    """Return the domains of members by consumer uuid; a tree counts that only shares if there is no other."""
+    """Return the domains of members by consumer uuid; a tree that only shares counts if there is no other."""
     own = {member.consumer_uuid for member in members if not member.shares}
     roots: dict[str, set[str]] = {}
     for member in members:
@@ -77,7 +77,7 @@ def domains_by_member(
 
 @dataclass(slots=True)
 class Occupancy:
-    """A group with the domains of its members, as they come and go."""
+    """A group with the domains of its present members."""
 
     rule: GroupRule
     members: list[Domains] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Occupancy:
         self._counts.update(domains)
 
     def remove_last(self) -> None:
-        """Take the last member out again."""
+        """Remove the member that was added last."""
         self._counts.subtract(self.members.pop())
 
     @property
@@ -108,7 +108,7 @@ class Occupancy:
         return not self.members or max(self._counts.values(), default=0) == len(self.members)
 
     def admits(self, domains: Collection[str]) -> bool:
-        """Return whether one more member there keeps a rule that is kept."""
+        """Return whether the rule stays kept with one more member in these domains."""
         if self.rule.rule == "apart":
             return all(self._counts[domain] < self.rule.at_most for domain in domains)
         return not self.members or any(

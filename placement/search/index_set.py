@@ -21,7 +21,7 @@ class IndexSet:
 
     def __init__(self, owner: object = None) -> None:
         self.owner = owner
-        """The object that may change it in place (see ``Cloud.snapshot``)."""
+        """The owner, which can change the set in place (see ``Cloud.snapshot``)."""
         self._few: set[int] | None = set()
         self._bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._count = 0
@@ -36,7 +36,7 @@ class IndexSet:
         return byte < len(self._bits) and bool(self._bits[byte] >> (index & 7) & 1)
 
     def copy(self, owner: object) -> IndexSet:
-        """Return a set of the same members that this owner may change."""
+        """Return a set of the same members that this owner can change."""
         copied = IndexSet(owner)
         copied._few = None if self._few is None else set(self._few)
         copied._bits = self._bits.copy()
@@ -51,7 +51,8 @@ class IndexSet:
         if self._few is None:
             missing = (index >> 3) + 1 - len(self._bits)
             if missing > 0:
-                # A quarter more than needed: one new provider after another would copy it each time.
+                # The bitmap grows by a quarter more than needed, since otherwise each new provider would copy
+                # it.
                 spare = np.zeros(max(missing, len(self._bits) // 4), np.uint8)
                 self._bits = np.concatenate([self._bits, spare])
             self._bits[index >> 3] |= 1 << (index & 7)
@@ -69,7 +70,7 @@ class IndexSet:
             self._few = set(indexes.tolist())
 
     def discard(self, index: int) -> None:
-        """Remove one index if it is there."""
+        """Remove one index if it is a member."""
         if index not in self:
             return
         self._count -= 1

@@ -1,7 +1,7 @@
-"""The question at one anchor, without its names (specification 04 sections 5.4 to 5.6).
+"""The question at one anchor, without names (specification 04 sections 5.4 to 5.6).
 
-An ``AssignmentProblem`` has positions instead of providers, and rooms cut to what is asked, so that
-anchors that look alike share one. Small sets of slots, positions or demands are bits of one number.
+An ``AssignmentProblem`` has positions instead of providers, and rooms cut to the requested amounts, so that
+similar anchors share one. Small sets of slots, positions or demands are bits of one number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import perm, prod
 from placement.search.work import FIRST_PATIENCE, PATIENCE_SHARE, Work
 
 BitSet = int
-"""Bit n is set if n is in the set: ``a & ~b`` is what is only in a, ``a >> n & 1`` whether n is in a."""
+"""A bit set: bit n is set if n is a member; ``a & ~b`` is the difference, ``a >> n & 1`` a membership."""
 
 SlotDomains = tuple[BitSet, ...]
 """The positions that may take a slot, by slot."""
@@ -38,11 +38,11 @@ def bit_set(numbers: Iterable[int]) -> BitSet:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The part of the question that is the same at every anchor of a request.
+    """The part of the question that is equal at every anchor of a request.
 
-    ``amounts``: by slot. ``granular``: the slots that are suffixed groups; the others are the classes of
-    the unsuffixed group. ``subtrees``: sets of slots. ``demands``: bit set of the trait demands that the
-    unsuffixed slots meet together.
+    ``amounts``: the amounts by slot. ``granular``: the slots that are suffixed groups; the others are the
+    classes of the unsuffixed group. ``subtrees``: sets of slots. ``demands``: bit set of the trait demands
+    that the unsuffixed slots meet together.
     """
 
     amounts: tuple[Mapping[str, int], ...]
@@ -54,7 +54,7 @@ class Rules:
 
     @property
     def contested(self) -> dict[str, int]:
-        """Classes that two or more slots ask for, with the total; others need no sums."""
+        """The classes that two or more slots request, with the total; other classes need no sums."""
         totals: dict[str, list[int]] = {}
         for amounts in self.amounts:
             for name, amount in amounts.items():
@@ -66,9 +66,10 @@ class Rules:
 class ReachableProvider:
     """One provider as seen from an anchor.
 
-    ``slots``: bit set of the slots that fit by themselves. ``rooms``: per contested class, cut to the total
-    asked. ``meets``: bit set of the trait demands. ``tree``: equal for places of one tree. ``parent``:
-    position of the nearest ancestor among the places, which comes before this one, or -1.
+    ``slots``: bit set of the slots that fit by themselves. ``rooms``: the room for each contested class, cut
+    to the requested total. ``meets``: bit set of the met trait demands. ``tree``: a number that is equal for
+    places of one tree. ``parent``: the position of the nearest ancestor among the places, which precedes this
+    one, or -1.
     """
 
     slots: BitSet
@@ -81,11 +82,12 @@ class ReachableProvider:
 
 @dataclass(slots=True)
 class AssignmentProblem:
-    """One kind of anchor's question: which slot goes to which place, named by its position.
+    """The question of one kind of anchor: which slot goes to which place, named by its position.
 
-    ``own``: the positions in the anchor's own tree if at least one slot must be there, else 0. ``idle``:
-    placements tried since the last solution; at ``patience`` it is set aside, at ``later_patience`` once it
-    has one. ``dead``: what no solution was found for, kept from one kind of anchor to the next.
+    ``own``: the positions in the anchor's own tree if at least one slot must be there, otherwise 0. ``idle``:
+    the placements tried since the last solution; at ``patience`` the problem is set aside, or at
+    ``later_patience`` once it has a solution. ``dead``: states without a solution, kept from one kind of
+    anchor to the next.
     """
 
     rules: Rules
@@ -109,8 +111,8 @@ class AssignmentProblem:
         )
 
     def spend(self, cost: int = 1) -> bool:
-        """Count placements; return False if the problem is to be given up instead."""
-        # Called for every placement, which is mostly no more than the comparison.
+        """Count placements; return False if the problem must be given up."""
+        # Every placement calls this, which is mostly only the comparison.
         self.idle += cost
         work = self.work
         work.done += cost
@@ -123,16 +125,16 @@ class AssignmentProblem:
                 self.given_up = True
                 self.work.set_aside += 1
         if self.given_up:
-            # The next call then comes here again, and answers no too.
+            # The next call then reaches this line again, and also returns False.
             self.patience = -1
         return not self.given_up
 
     def take_up(self) -> bool:
-        """Go on after the problem was set aside; return False if it was not, or the work is spent."""
+        """Continue after the problem was set aside; return False if it was not, or the budget is spent."""
         if not self.given_up or self.work.is_over:
             return False
         self.work.set_aside -= 1
-        # The rest of the work is for this tree alone: every other tree had a turn.
+        # This tree may use the rest of the work, since every other tree has been tried.
         self.given_up, self.idle, self.patience = False, 0, self.work.limit
         return True
 
@@ -145,18 +147,19 @@ class AssignmentProblem:
 
     @property
     def sharers_may_serve_all(self) -> bool:
-        """Return whether sharing providers alone can serve every slot: two anchors may find that (5.2)."""
+        """Return whether sharing providers alone can serve every slot, which two anchors can find (5.2)."""
         shared = bit_set(p for p, place in enumerate(self.places) if place.shared)
-        # Each of its combinations then uses a place of the tree that does not share.
+        # Each combination then uses a place of the tree that does not share.
         if self.own and not self.own & shared:
             return False
         return all(domain & shared for domain in self.domains)
 
     @property
     def exact_count(self) -> int | None:
-        """The number of combinations where a formula has it, None where only counting tells.
+        """The number of combinations by a formula, None if they must be counted.
 
-        The product of the choices; but g granular groups under isolate that share m places give m!/(m-g)!.
+        The formula is the product of the choices; but g granular groups under isolate that share m places
+        give m!/(m-g)!.
         """
         rules = self.rules
         if self.own or rules.subtrees or rules.demands or rules.one_provider_per_tree:
@@ -170,7 +173,7 @@ class AssignmentProblem:
         return free * perm(self.domains[min(alone)].bit_count(), len(alone))
 
     def _rooms_suffice(self, alone: frozenset[int]) -> bool:
-        """Return whether no place can be overfilled; slots of ``alone`` never meet each other."""
+        """Return whether no place can be overfilled; slots of ``alone`` never share a place."""
         for column, (name, total) in enumerate(self.rules.contested.items()):
             slots = {s for s, amounts in enumerate(self.rules.amounts) if name in amounts}
             if slots <= alone:

@@ -17,13 +17,13 @@ class UsedInventory(NamedTuple):
 
     @classmethod
     def of(cls, amounts: Sequence[Any]) -> UsedInventory:
-        """Return the inventory with these values, those of the record and then what is used."""
+        """Return the inventory with these values: the record's, then the used amount."""
         *record, used = amounts
         return cls(InventoryRecord._make(record), used)
 
     @property
     def capacity(self) -> int:
-        """The integer part of (total - reserved) * allocation_ratio."""
+        """The capacity: the integer part of (total - reserved) * allocation_ratio."""
         return int(self.record.capacity)
 
 
@@ -48,7 +48,7 @@ class ProviderRecord:
 
 
 class Stock(NamedTuple):
-    """The values of a provider that claims change; as in :class:`ProviderRecord`."""
+    """The values of a provider that claims change, as in :class:`ProviderRecord`."""
 
     provider_id: int
     revision: int

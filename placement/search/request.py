@@ -49,9 +49,9 @@ class UnknownClassName(UnknownName):
 class Group:
     """One request group; the suffix "" is the unsuffixed group, all others are granular.
 
-    ``required`` and ``member_of`` are conjunctions of any-of sets. ``in_tree`` is the uuid of any provider
-    of the wanted tree. ``among``: the providers of the cloud that may serve it, None for all; no query says
-    that, but what a consumer keeps does (:mod:`placement.placing.reach`).
+    ``required`` and ``member_of`` are conjunctions of any-of sets. ``in_tree`` is the uuid of any provider of
+    the wanted tree. ``among``: the providers of the cloud that may serve it, None for all; no query sets it,
+    but the kept parts of a consumer do (:mod:`placement.placing.reach`).
     """
 
     suffix: str
@@ -69,11 +69,11 @@ class CandidateRequest:
     """Groups in query order and the rules that bind them all.
 
     ``maximum`` below zero means no bound, 0 acts as 1. A ``seed`` asks for a random selection and order.
-    ``start``, any number of 64 bits, says where in the order of the trees the search begins and with which
-    stride it continues; None: at the first, one after another; a seed overrides it.
+    ``start``, any number of 64 bits, decides where in the order of the trees the search begins and with which
+    stride it continues; None begins at the first tree with stride one; a seed overrides it.
     ``one_provider_per_tree``: the rule before 1.29 (section 5.7). ``anchor``: uuid of the only root to
-    search, None for all. ``avoid``: traits; trees whose root has one give nothing, here or by sharing (07
-    section 1.1). No query says that.
+    search, None for all. ``avoid``: traits; trees whose root has one give nothing, directly or by sharing (07
+    section 1.1). No query sets it.
     """
 
     groups: tuple[Group, ...]
@@ -91,7 +91,7 @@ class CandidateRequest:
     avoid: frozenset[str] = frozenset()
 
     def avoiding(self, traits: frozenset[str]) -> CandidateRequest:
-        """Return the request with these traits to avoid, but those that it requires itself."""
+        """Return the request with these traits to avoid, except the traits that it requires."""
         required = self.root_required.union(
             *(names for group in self.groups for names in group.required)
         )
@@ -99,9 +99,9 @@ class CandidateRequest:
 
     @property
     def only_tree(self) -> str | None:
-        """The uuid of a provider in whose tree all candidates are, if that is certain without a look at it.
+        """The uuid of a provider whose tree has all candidates, if the request alone shows that.
 
-        ``in_tree`` of the unsuffixed group shuts other trees out (section 5.5), but not of other groups.
+        ``in_tree`` of the unsuffixed group excludes other trees (section 5.5), but for that group only.
         """
         if len(self.groups) > 1 or self.groups[0].suffix or not self.groups[0].amounts:
             return None
@@ -129,5 +129,5 @@ class CandidateRequest:
 
     @property
     def bound(self) -> int | None:
-        """Number of candidates that may survive generation, or None (section 6.2)."""
+        """The number of candidates that may survive generation, or None (section 6.2)."""
         return None if self.maximum < 0 else max(self.maximum, 1)

@@ -1,4 +1,4 @@
-"""The way from a request to its candidates: filter, group, walk, cut (specification 04 sections 5, 6)."""
+"""The search, from a request to its candidates: filter, group, walk, cut (specification 04 sections 5, 6)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from placement.search.tally import Stop, Stopped, Tally
 from placement.search.work import Work, WorkEnded
 
 FIRST = 256
-"""Trees that a search looks at first, at least, for what it answers."""
+"""The least number of trees that a search reads first."""
 
 GROWTH = 4
-"""How much larger each further part of the trees is than the one before it."""
+"""The growth factor of each further part of the trees."""
 
 MOST_STUCK = 3
-"""Slots that a search which found nothing names."""
+"""The number of slots that a search without a result names."""
 
 SPARSE = 16
-"""The fraction of trees (one in so many) below which no parts are looked for: they are removed at once."""
+"""The fraction of trees (one in this many) below which no parts are searched: they are removed at once."""
 
 
 def search(
@@ -45,28 +45,27 @@ def search(
     size_limit: SizeLimit | None = None,
     passed: Callable[[str], object] = lambda stage: None,
 ) -> SearchResult:
-    """Return the candidates of the request, at most ``limit``, and no more than ``size_limit`` lets in.
+    """Return the candidates of the request, at most ``limit``, and at most as many as ``size_limit`` allows.
 
-    The caller holds the cloud's lock until it has rendered the result. ``known``: the names that
-    exist although no provider has them, None if all do; ``UnknownTraitName`` and ``UnknownClassName`` are
-    raised for others where section 5.8 says. Randomness (``seed``) means: trees in random order, one
-    candidate of each before a second of any, within a tree the choices in random order, and the
-    result shuffled. It samples trees evenly, not the set of candidates, and costs no more.
-    ``work``: what the request may still cost; without it, only placements are bounded.
-    With ``explain`` the tally also says which providers and trees each test removed. ``passed`` is
-    told when a stage, filter or combine, has ended.
+    The caller holds the cloud's lock until it has rendered the result. ``known``: the names that exist
+    although no provider has them, None if all do; ``UnknownTraitName`` and ``UnknownClassName`` are raised
+    for other names as section 5.8 says. Randomness (``seed``) means: trees in random order, one candidate of
+    each before a second of any, within a tree the choices in random order, and the result shuffled. This
+    samples trees evenly, not the set of candidates, and costs no more. ``work``: the remaining budget of the
+    request; without it, only placements are bounded. With ``explain`` the tally also names the providers and
+    trees that each test removed. ``passed`` is called when a stage, filter or combine, has ended.
     """
     work = work or Work()
     names = request.names
     all_seen = all(map(cloud.has_trait, names.traits)) and all(map(cloud.has_class, names.classes))
     once = partial(_search_once, cloud, request, known, work, size_limit=size_limit, passed=passed)
-    # The test of which trees have a choice for each slot costs more than all other tests where there are
-    # devices, and next to nothing where there are none. Without that test an unknown name may pass unseen.
+    # The test of which trees have a choice for each slot costs more than all other tests if there are
+    # devices, and almost nothing if there are none. Without that test an unknown name can pass unnoticed.
     if cloud.forest.nested and not explain and all_seen:
         result = once(Tally(), tree_by_tree=True)
         if len(result) or not result.complete:
             return result
-    # A count that was made tree by tree does not say why there is nothing.
+    # A count made tree by tree does not explain why there is nothing.
     return once(Tally(explain), tree_by_tree=False)
 
 
@@ -82,7 +81,8 @@ def _search_once(
     passed: Callable[[str], object],
 ) -> SearchResult:
     begun = work.done
-    # A request may search twice, as ``search`` does: what the first one met is not why this one failed.
+    # A request can search twice, as ``search`` does: the obstacles of the first search are not those of this
+    # one.
     work.stuck.clear()
     work.set_aside = 0
     try:
@@ -97,13 +97,13 @@ def _search_once(
     result = _select(cloud, request, found, work, tally, size_limit)
     passed("combine")
     result.complete = not work.cut_short and not work.set_aside
-    # The candidates that were asked for exist, whatever was given up.
+    # The requested candidates exist, even if other trees were given up.
     result.complete |= request.limit is not None and len(result) >= request.limit
     result.work = work.done - begun
     if not len(result):
         tally.stopped = Stopped(Stop.NO_COMBINATION if result.complete else Stop.WORK_LIMIT)
         often = nlargest(MOST_STUCK, work.stuck, key=work.stuck.__getitem__)
-        # Several slots may be classes of the group without suffix.
+        # Several slots can be classes of the unsuffixed group.
         result.stuck = tuple(dict.fromkeys(found.slots[slot].suffix for slot in often))
     return result
 
@@ -116,7 +116,7 @@ def _run_tests(
     tally: Tally,
     tree_by_tree: bool,
 ) -> Feasible | None:
-    """Run all tests; None if they leave nothing."""
+    """Run all tests; return None if they leave nothing."""
 
     def has_choice(smaller: CandidateRequest) -> bool:
         return len(search(cloud, smaller, work=work)) > 0
@@ -128,7 +128,7 @@ def _run_tests(
 
 
 class Turn(NamedTuple):
-    """Anchors in the order in which they take their turns, as parallel columns.
+    """Anchors in the order of processing, as parallel columns.
 
     ``single``: the anchor has exactly one candidate, and ``provider`` alone serves it.
     """
@@ -138,16 +138,16 @@ class Turn(NamedTuple):
     provider: Indexes
 
     def and_then(self, more: Turn) -> Turn:
-        """Return these turns, then more of them."""
+        """Return these anchors followed by more."""
         return Turn._make(map(np.concatenate, zip(self, more, strict=True)))
 
 
 class Prospect(NamedTuple):
     """The anchors at which a request may have candidates, before any is combined.
 
-    ``alone``: what a provider that serves a tree alone takes, None if there is none. ``away``: the sharing
-    providers that may serve some slot at other trees, None if there are none. ``visited``: the roots they
-    reach.
+    ``alone``: the combination of a provider that serves a tree alone, None if there is none. ``away``: the
+    sharing providers that may serve some slot at other trees, None if there are none. ``visited``: the roots
+    that these reach.
     """
 
     turns: Turn
@@ -161,7 +161,7 @@ def prospect(
 ) -> Prospect | None:
     """Return where a request may have candidates, None if nowhere.
 
-    Raises as ``search`` does, and ``WorkEnded``.
+    The errors are those of ``search``, and ``WorkEnded``.
     """
     found = _run_tests(cloud, request, known, work, Tally(), tree_by_tree=False)
     if found is None:
@@ -202,26 +202,26 @@ def _select(
     tally: Tally,
     size_limit: SizeLimit | None,
 ) -> SearchResult:
-    """Combine: what the bound leaves, trees mixed (sections 6.2 and 6.4), and cut."""
+    """Combine: cut at the bound, mix trees (sections 6.2 and 6.4), and cut at the limit."""
     rules = rules_of(request, found)
-    # As many anchors are enough if each gives a candidate; if not, ``parts`` has more. A limit counts what
-    # the rule before 1.29 leaves, and that may drop any number.
+    # As many anchors suffice if each gives a candidate; if not, ``parts`` has more. A limit counts the
+    # candidates that the rule before 1.29 leaves, and that rule can drop any number.
     bounds = [request.bound] if request.one_provider_per_tree else [request.bound, request.limit]
     most = min((bound for bound in bounds if bound is not None), default=None)
     parts = _turns(cloud, request, found, rules, most)
     turns = _first_turns(parts, most)
     maker = CombinationMaker(found.slots)
-    # Flat hosts alone: 100,000 candidates are one column, and no object for each.
+    # With flat hosts alone, 100,000 candidates are one column, without an object for each.
     if bool(turns.single.all()):
         return _uniform_result(request, turns.provider, maker, tally, size_limit)
     stream_maker = StreamMaker(cloud, found, rules, work, request.seed, maker)
     streams = stream_maker.of(turn.anchor for turn in chain([turns], parts))
     mixed: Iterable[Iterator[Candidate]] = streams
     if request.bound is not None and request.strategy == "depth-first":
-        # The strategy says which candidates survive, not in which order: trees are mixed all the same.
+        # The strategy decides which candidates survive, not their order: trees are mixed in any case.
         mixed = list(shares(streams, request.bound))
-    # The trees that were set aside come last. Otherwise one hard tree would spend the work of the whole
-    # request while the trees behind it have candidates.
+    # The trees that were set aside come last. Otherwise one hard tree would use up the work of the whole
+    # request although later trees have candidates.
     candidates = chain(in_turns(mixed), in_turns(stream_maker.take_up_set_aside()))
     survivors: Iterator[Candidate] = islice(candidates, request.bound)
     if request.one_provider_per_tree:
@@ -229,8 +229,8 @@ def _select(
     answered = list(
         islice(size_limit.fitting(survivors) if size_limit else survivors, request.limit)
     )
-    # Before 1.29 the search continues, to see which providers take part in the candidates that are cut off
-    # (section 6.3). A tree gives few candidates there, since all that it takes in comes from one provider.
+    # Before 1.29 the search continues, to find the providers of the candidates that are cut off (section
+    # 6.3). A tree gives few candidates there, since all its allocations come from one provider.
     before_cut = takers(chain(answered, survivors)) if request.one_provider_per_tree else None
     if request.seed is not None:
         random.Random(request.seed).shuffle(answered)  # noqa: S311
@@ -238,7 +238,7 @@ def _select(
 
 
 def _one_provider_per_tree(cloud: Cloud, candidate: Candidate) -> bool:
-    """Return whether the allocations name no two providers of one tree (section 5.7)."""
+    """Return whether no two allocations are on different providers of one tree (section 5.7)."""
     taking = candidate.combination.taking
     if len(taking) == 1:
         return True
@@ -252,16 +252,16 @@ def _one_provider_per_tree(cloud: Cloud, candidate: Candidate) -> bool:
 def _in_order(
     cloud: Cloud, request: CandidateRequest, found: Feasible, first: int
 ) -> Iterator[Indexes]:
-    """Yield the anchors in the order of their turns, in parts that grow: the first is mostly enough.
+    """Yield the anchors in the order of processing, in growing parts: the first part usually suffices.
 
-    So that no search puts all trees of the cloud in order. ``first``: trees looked at for the first part.
+    So no search sorts all trees of the cloud. ``first``: the number of trees read for the first part.
     """
     order = cloud.forest.roots
     if request.seed is not None:
         parts = _shuffle(order, first, np.random.default_rng(request.seed))
     elif request.start is not None:
-        # Few anchors in many trees: whole parts of the order would be looked at for nothing. Which tree
-        # comes first then depends on the few alone, as evenly.
+        # With few anchors in many trees, whole parts of the order would be read for nothing. The first tree
+        # is then drawn from the few alone, just as evenly.
         if np.count_nonzero(found.anchors) <= max(first, len(order) // SPARSE):
             order = order[np.sort(cloud.forest.place[np.flatnonzero(found.anchors)])]
         parts = _in_strides(order, first, request.start)
@@ -279,16 +279,16 @@ def _spans(count: int, size: int) -> Iterator[slice]:
 
 
 def _in_strides(order: Indexes, size: int, start: int) -> Iterator[Indexes]:
-    """Yield all of them, from some place round and round, with a stride that meets each once.
+    """Yield all anchors cyclically from a start, with a stride that meets each once.
 
-    With a stride of one the tree behind many full ones would be answered more often than others. Measured,
+    With a stride of one, a tree after many full trees would be returned more often than others. Measured,
     with room in a tenth of 10,000 trees and a limit of 10: a tree was in 0.84 to 1.14 times as many answers
     as the mean one, and in 0.38 to 2.11 times as many with a stride of one.
     """
     count = len(order)
     stride, begin = divmod(start, count)
     stride = max(stride % count, 1)
-    # Only a stride without a common divisor reaches all places before it repeats one.
+    # Only a stride without a common divisor reaches all positions before it repeats one.
     while gcd(stride, count) != 1:
         stride += 1
     for span in _spans(count, size):
@@ -297,8 +297,8 @@ def _in_strides(order: Indexes, size: int, start: int) -> Iterator[Indexes]:
 
 
 def _shuffle(order: Indexes, size: int, draw: np.random.Generator) -> Iterator[Indexes]:
-    """Yield all of them in random order: drawn one by one, skipping those drawn before."""
-    # Once half is drawn, too many draws hit what was drawn before: the rest is permuted at once.
+    """Yield all anchors in random order: draw one by one, and skip repetitions."""
+    # Once half is drawn, too many draws would be repetitions, so the rest is permuted at once.
     left = np.ones(len(order), np.bool_)
     while size < len(order) // 2:
         drawn = draw.integers(len(order), size=size)
@@ -313,7 +313,7 @@ def _shuffle(order: Indexes, size: int, draw: np.random.Generator) -> Iterator[I
 def _turns(
     cloud: Cloud, request: CandidateRequest, found: Feasible, rules: Rules, most: int | None
 ) -> Iterator[Turn]:
-    """Yield the anchors in order, part by part, and for which of them one provider serves everything."""
+    """Yield the anchors in order, part by part, with the ones that a single provider serves."""
     about = _Helpers(cloud, found, rules)
     first = cloud.size if most is None else max(FIRST, 2 * most)
     for anchors in _in_order(cloud, request, found, first):
@@ -321,7 +321,7 @@ def _turns(
 
 
 def _first_turns(parts: Iterator[Turn], most: int | None) -> Turn:
-    """Return the turns of so many anchors at least, of all if there are fewer."""
+    """Return at least this many anchors in order, or all if there are fewer."""
     turns = next(parts)
     while most is None or len(turns.anchor) < most:
         more = next(parts, None)
@@ -344,22 +344,22 @@ class _Helpers:
         ]
 
     def turn(self, anchors: Indexes) -> Turn:
-        """Return the turns of these anchors; those that cannot have a candidate are dropped.
+        """Return these anchors in order, without the ones that cannot have a candidate.
 
-        ``single`` anchors: exactly one provider of their tree may serve anything, no sharing provider
-        comes in question. (Nor is it one that other anchors reach: that one shares its own aggregates
-        with itself, so its own root counts as visited.) Their one combination is checked here, by
-        columns: isolate, and the sums of contested classes.
+        At ``single`` anchors exactly one provider of the tree may serve anything, and no sharing provider.
+        (This excludes a provider that other anchors reach: it shares its own aggregates with itself, so its
+        own root counts as visited.) Their one combination is checked here, by columns: isolate, and the sums
+        of contested classes.
         """
         helpers, rank = self._found.helpers(self._cloud, anchors)
-        # With several providers the last one stands; the value is used only where there is one.
+        # If there are several providers, the last one is stored; the value is used only if there is one.
         lone = np.full(len(anchors), -1, np.int32)
         lone[rank] = helpers
         visited = None if self._visited is None else self._visited[anchors]
         single = np.bincount(rank, minlength=len(anchors)) == 1
         if visited is not None:
             single &= ~visited
-        # A ``uniform`` result says of each provider that it takes something.
+        # A ``uniform`` result means that each provider has allocations.
         if not self._takes:
             single[:] = False
         kept = ~single | _holds_all(self._cloud, lone, self._rules)
@@ -375,8 +375,8 @@ class _Helpers:
     def _mark_lacking(self, helpers: Indexes, rank: Indexes, count: int) -> Mask:
         """Mark anchors that lack places or room, all at once.
 
-        The same comparisons as ``enough_in_all`` and ``enough_places`` of ``combine``, for anchors
-        that no sharing provider visits.
+        The comparisons are those of ``enough_in_all`` and ``enough_places`` of ``combine``, for anchors
+        without sharing providers.
         """
         lacking = np.zeros(count, np.bool_)
         rules, slots = self._rules, self._found.slots
@@ -386,7 +386,8 @@ class _Helpers:
         for name, total in rules.contested.items():
             takers = [slot.local[helpers] for slot in slots if name in slot.amounts]
             room = self._cloud.room(name)[helpers] * np.logical_or.reduce(takers)
-            # ``bincount`` sums floats, exactly up to 2**53: more than four million of the largest rooms.
+            # ``bincount`` sums floats, exactly up to 2**53, which is more than four million of the largest
+            # rooms.
             room = np.minimum(room, min(total, LARGEST_AMOUNT)).astype(np.float64)
             lacking |= np.bincount(rank, weights=room, minlength=count) < total
         return lacking
@@ -398,12 +399,12 @@ def _mark_visited(cloud: Cloud, found: Feasible) -> Mask | None:
 
 
 def _holds_all(cloud: Cloud, provider: Indexes, rules: Rules) -> Mask:
-    """Tell for which anchors their lone provider can serve all slots together."""
+    """Mark the anchors whose lone provider can serve all slots together."""
     held = np.ones(len(provider), np.bool_)
     if rules.isolate and len(rules.granular) > 1:
         held[:] = False
     for name, total in rules.contested.items():
-        # A larger total does not fit into the column's integers; it fits nowhere either way.
+        # A larger total exceeds the column's integers; it fits nowhere in either case.
         held &= cloud.room(name)[provider] >= min(total, LARGEST_AMOUNT + 1)
     return held
 
@@ -415,7 +416,7 @@ def _uniform_result(
     tally: Tally,
     size_limit: SizeLimit | None,
 ) -> SearchResult:
-    """Return one candidate for each anchor: bound and limit are prefixes."""
+    """Return one candidate for each anchor; bound and limit cut a prefix."""
     pattern = _by_one_provider(maker)
     survivors = providers[: request.bound]
     before_cut = np.sort(survivors) if request.one_provider_per_tree else None

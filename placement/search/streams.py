@@ -1,8 +1,8 @@
-"""Anchors turned into problems; anchors that look alike share one (see ``combine``).
+"""The streams of candidates: anchors become problems, and similar anchors share one (see ``combine``).
 
-For each anchor the providers that may serve some slot become rows of features: the slots they may
-serve, their room per contested class, the demands they meet. Rows are put into an order that
-depends on the features first, so that equal hosts give equal bytes. Equal bytes share one problem.
+For each anchor the providers that may serve some slot become rows of features: the slots they may serve,
+their room per contested class, the demands they meet. Rows are sorted by features first, so that equal hosts
+give equal bytes. Equal bytes share one problem.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from placement.search.structure import MIX, hash_rows
 from placement.search.work import Work
 
 WORD = 62
-"""Bits of a feature word: fits a signed 64-bit column."""
+"""The bits of a feature word, which fit into a signed 64-bit column."""
 
 IntArray = NDArray[np.int64]
 
 
 class CombinationMaker:
-    """Turns the solutions of one request into combinations; equal ones, and their shapes, are one object."""
+    """A factory of combinations from the solutions of one request; equal ones, and equal shapes, are one
+    object.
+    """
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = len(slots)
@@ -53,7 +55,7 @@ class CombinationMaker:
         made = self._combinations.get(solution)
         if made is not None:
             return made
-        # Most candidates have a place for each group, and no place for two. Nothing is summed for them.
+        # Most candidates use a separate place for each group, so nothing has to be summed.
         if self._plain is not None and len(set(solution)) == len(solution):
             made = self._combinations[solution] = Combination(self._plain, solution, solution)
             return made
@@ -84,13 +86,12 @@ class CombinationMaker:
 
 @dataclass(slots=True)
 class Stream(Iterator[Candidate]):
-    """The candidates of one anchor, without those that an anchor has given before.
+    """The candidates of one anchor, without candidates that an earlier anchor has given.
 
-    ``seen`` holds the candidates of sharing providers alone that any anchor has given: the same
-    one may come from several anchors and counts once (section 5.7). Its key is the provider of
-    each slot: equal (allocations, mappings) mean equal choices, since the mappings give the
-    granular ones, and the rest of the allocations tells which provider serves each class of the
-    unsuffixed group.
+    ``seen`` has the candidates on sharing providers alone that any anchor has given: several anchors can give
+    the same one, which counts once (section 5.7). The key is the provider of each slot: equal (allocations,
+    mappings) mean equal choices, since the mappings give the granular ones, and the rest of the allocations
+    shows which provider serves each class of the unsuffixed group.
     """
 
     solutions: Solutions
@@ -106,7 +107,7 @@ class Stream(Iterator[Candidate]):
                 raise StopIteration
             self.number += 1
             places = self.solutions.problem.places
-            # A provider that does not share serves at its own root only: no other anchor repeats it.
+            # A provider that does not share serves only at its own root, so no other anchor repeats it.
             if self.seen is not None and all(places[place].shared for place in solution):
                 key = tuple(self.members[place] for place in solution)
                 if key in self.seen:
@@ -128,9 +129,9 @@ def in_turns(streams: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
 
 
 def shares(streams: Iterable[Stream], bound: int) -> Iterator[Iterator[Candidate]]:
-    """Yield what is left of each stream when they are worked off one by one up to the bound.
+    """Yield how many candidates of each stream remain if they are counted one by one up to the bound.
 
-    Where candidates may repeat between anchors counting means generating, which the bound limits.
+    If candidates can repeat between anchors, counting means generating, which the bound limits.
     """
     left = bound
     for stream in streams:
@@ -148,9 +149,9 @@ def shares(streams: Iterable[Stream], bound: int) -> Iterator[Iterator[Candidate
 
 @dataclass(frozen=True, slots=True)
 class SharingReach:
-    """The sharing providers that an anchor reaches beyond its tree, as far as they are eligible.
+    """The eligible sharing providers that an anchor reaches beyond its tree.
 
-    ``everyone``: the tuple by whose id it is found; held, so that no other object gets that id.
+    ``everyone``: the tuple whose id is the key; it is kept, so that no other object gets that id.
     """
 
     everyone: tuple[int, ...]
@@ -159,7 +160,7 @@ class SharingReach:
 
 
 class StreamMaker:
-    """Builds the streams of many anchors at once; holds what they share."""
+    """A factory of the streams of many anchors, with their shared data."""
 
     def __init__(
         self,
@@ -184,11 +185,11 @@ class StreamMaker:
         self._away = found.away
 
     def of(self, parts: Iterable[Indexes]) -> Iterator[Stream]:
-        """Yield the streams of these anchors, in their order; those without solution too."""
+        """Yield the streams of these anchors, in their order, including streams without a solution."""
         return chain.from_iterable(map(self._of_part, parts))
 
     def take_up_set_aside(self) -> Iterator[Stream]:
-        """Yield those streams once more of which a problem was set aside before it had a solution."""
+        """Yield the streams again whose problem was set aside before it had a solution."""
         for solutions in self._solutions_by_key.values():
             if solutions.take_up():
                 yield from (stream for stream in self._hard if stream.solutions is solutions)
@@ -196,15 +197,15 @@ class StreamMaker:
     def _of_part(self, anchors: Indexes) -> Iterator[Stream]:
         rows, ordinal = self._found.helpers(self._cloud, anchors)
         if self._scatter is not None:
-            # Alike trees share one problem with its shuffled choices: without this, all of them would begin
-            # with the device at the same place.
+            # Alike trees share one problem with its shuffled choices: without this, all would begin with the
+            # device at the same position.
             rows = rows[np.lexsort((self._scatter.random(len(rows)), ordinal))]
         columns = self._columns(rows, [slot.local for slot in self._found.slots])
         if self._rules.subtrees:
             rows, features = self._by_structure(rows, ordinal, columns)
         else:
             rows, features = _by_features(rows, ordinal, columns)
-        # The features of a tree as bytes: looked up whole, without a Python object for each provider.
+        # The features of a tree are read as bytes, without a Python object for each provider.
         ends = np.cumsum(np.bincount(ordinal, minlength=len(anchors))).tolist()
         members, width = rows.tolist(), features.shape[1] * features.itemsize
         signature = features.tobytes()
@@ -215,8 +216,8 @@ class StreamMaker:
             key = signature[start * width : end * width], id(reach), known
             solutions = self._solutions_by_key.get(key)
             if solutions is None:
-                # A cloud in which no two hosts are alike has as many problems as hosts: building them
-                # counts no placements, but takes time.
+                # A cloud without similar hosts has as many problems as hosts: building them does not count
+                # placements, but takes time.
                 if not self._work.look():
                     return
                 solutions = self._solutions_by_key[key] = self._solutions_of(
@@ -229,13 +230,13 @@ class StreamMaker:
             seen = self._seen if solutions.sharers_may_serve_all else None
             stream = Stream(solutions, self._maker, mine, seen)
             yield stream
-            # Known only now: its first candidate was looked for before the next stream was asked for.
+            # This is only known now: its first candidate was searched before the next stream was requested.
             if solutions.problem.given_up:
                 self._hard.append(stream)
             start = end
 
     def _columns(self, rows: Indexes, slots: list[Mask]) -> list[IntArray]:
-        """Return bit words (which slots, sharing, demands), then the rooms."""
+        """Return the columns: bit words (slots, sharing, demands), then the rooms."""
         masks = [*slots, self._cloud.sharing.mask, *self._found.demands]
         columns = []
         for low in range(0, len(masks), WORD):
@@ -244,8 +245,8 @@ class StreamMaker:
                 word |= mask[rows].astype(np.int64) << bit
             columns.append(word)
         for name, total in self._contested.items():
-            # Room beyond what is asked is cut off, so that hosts look alike that differ only in how empty
-            # they are: of a thousand hosts most share one problem.
+            # Room beyond the request is cut off, so that hosts look alike that differ only in their free
+            # room: most of a thousand hosts share one problem.
             room = self._cloud.room(name)[rows]
             columns.append(np.minimum(room, min(total, LARGEST_AMOUNT)).astype(np.int64))
         return columns
@@ -255,19 +256,19 @@ class StreamMaker:
     ) -> tuple[Indexes, IntArray]:
         """Order rows so that alike trees look alike, ancestors first; add the parent column.
 
-        A row's code hashes its features and, bottom-up, the multiset of its children's codes; then,
-        top-down, rows are ordered by (level, place of the parent, code). A collision of codes may
-        only make alike trees look different, which costs time and nothing else.
+        A row's code hashes its features and, bottom-up, the multiset of its children's codes; then, top-down,
+        rows are ordered by (level, place of the parent, code). A collision of codes can only make alike trees
+        look different, which only costs time.
         """
         # The nearest ancestors count too: by features alone, a tree with two cells of a device each could
-        # look like one with both devices in one cell, which ``same_subtree`` tells apart.
+        # look like one with both devices in one cell, which ``same_subtree`` distinguishes.
         above = self._find_nearest(rows)
         levels = _levels(above, above)
         code = hash_rows(columns)
         for level in range(int(levels.max(initial=0)), 0, -1):
             mine = np.flatnonzero(levels == level)
-            # A sum: children count in any order. Each is mixed first, or two that add up to as much as two
-            # others would look like them.
+            # The codes are summed, so the order of children does not matter. Each code is mixed first, since
+            # otherwise two pairs with equal sums would look alike.
             weight = np.zeros(len(rows), np.uint64)
             np.add.at(weight, above[mine], code[mine] * MIX ^ code[mine] >> np.uint64(29))
             code = (code + weight) * MIX
@@ -308,7 +309,8 @@ class StreamMaker:
             parent = place.parent + len(features) if place.parent >= 0 else -1
             places.append(replace(place, parent=parent))
         own = (1 << len(features)) - 1 if known else 0
-        # An earlier anchor gives all that sharing providers can: without an own provider nothing is left.
+        # An earlier anchor gives all combinations of sharing providers alone: without an own provider nothing
+        # is left.
         possible = places if own or not known else []
         problem = AssignmentProblem(
             self._rules, possible, self._work, self._shuffler, own, self._dead
@@ -334,20 +336,20 @@ class StreamMaker:
         """Return the eligible part of reach(anchor) beyond its own tree, None if empty."""
         if self._away is None:
             return None
-        # The tuples are compared by identity: trees of equal aggregates share one tuple, and a long one takes
-        # long to compare.
+        # The tuples are compared by identity: trees of equal aggregates share one tuple, and comparing long
+        # tuples is slow.
         everyone = self._cloud.sharing.away(anchor)
         reach = self._reaches.get(id(everyone))
         if reach is None:
             eligible: Indexes = np.array([p for p in everyone if self._away[p]], np.int32)
-            # Ancestors first (``ReachableProvider.parent``); within a level in the order of ``everyone``.
+            # Ancestors come first (``ReachableProvider.parent``); a level is in the order of ``everyone``.
             parents = self._cloud.parents
             members = eligible[np.argsort(_levels(parents, parents[eligible]), kind="stable")]
             nowhere = np.zeros(self._cloud.size, np.bool_)
             slots = [nowhere if slot.away is None else slot.away for slot in self._found.slots]
             columns = [*self._columns(members, slots), self._find_nearest(members)]
             rows = zip(*(column.tolist() for column in columns), strict=True)
-            # 0 is the anchor's own tree.
+            # The anchor's own tree has the number 0.
             trees = (1 + self._cloud.roots[members]).tolist()
             places = tuple(self._place([*row], tree) for row, tree in zip(rows, trees, strict=True))
             reach = SharingReach(everyone, tuple(members.tolist()), places)
@@ -358,19 +360,19 @@ class StreamMaker:
 def _by_features(
     rows: Indexes, ordinal: Indexes, columns: list[IntArray]
 ) -> tuple[Indexes, IntArray]:
-    """Within each anchor put rows with equal features side by side, in one order everywhere."""
+    """Sort the rows of each anchor so that equal features are adjacent, in the same order everywhere."""
     features = np.stack(columns, axis=1)
-    # All alike, as the devices of one kind of host: nothing to sort.
+    # All rows are alike, such as the devices of one kind of host, so there is nothing to sort.
     if len(rows) and (features == features[0]).all():
         return rows, features
-    # Equal rows must be neighbours, in any order that depends on the features: a hash is one number to sort
-    # by, where the features are several. The sort is stable, so equal providers stay in the order of trees.
+    # Equal rows must be adjacent, in any order that depends on the features: a hash is one number to sort by,
+    # instead of several features. The sort is stable, so equal providers keep the order of trees.
     order = np.lexsort((hash_rows(columns), ordinal))
     return rows[order], np.ascontiguousarray(features[order])
 
 
 def _levels(above: Indexes, line: Indexes) -> NDArray[np.int64]:
-    """Return the number of ancestors of some rows: ``line`` are those above them, -1 means none."""
+    """Return the number of ancestors of some rows; ``line`` has the parents, -1 means none."""
     levels = np.zeros(len(line), np.int64)
     while (deeper := line >= 0).any():
         levels += deeper

@@ -16,7 +16,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hash_rows(columns: list[NDArray[Any]]) -> NDArray[np.uint64]:
-    """Return a number for each row of these columns, the same for equal rows."""
+    """Return a hash of each row of these columns, equal for equal rows."""
     code = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         code = (code ^ column.view(np.uint64)) * MIX
@@ -25,12 +25,12 @@ def hash_rows(columns: list[NDArray[Any]]) -> NDArray[np.uint64]:
 
 
 def longer(column: NDArray[Any], spare: int, value: int) -> NDArray[Any]:
-    """Return the column with this value so many times after it."""
+    """Return the column extended by this value, repeated."""
     return np.concatenate([column, np.full(spare, value, column.dtype)])
 
 
 def ranges(starts: Indexes, counts: Indexes) -> NDArray[np.int64]:
-    """Return start, start+1, … of each range one after another."""
+    """Return the numbers start, start+1, … of each range, one range after another."""
     total = int(counts.sum())
     begins = np.cumsum(counts) - counts
     return np.arange(total) + np.repeat(starts - begins, counts)
@@ -41,7 +41,7 @@ class Forest:
 
     ``members``: all providers, tree by tree in the order of ``roots``, within a tree by hash; the tree of
     ``roots[i]`` is ``members[start[i]:start[i] + count[i]]``. ``place[r]`` is that i for a root r.
-    ``nested``: some provider is not a root. ``alive``: the slots that hold a provider.
+    ``nested``: whether any provider is not a root. ``alive``: the slots with a provider.
     """
 
     def __init__(self, root: Indexes, keys: HashKeys) -> None:
@@ -108,7 +108,7 @@ class Sharing:
                 pairs.append((provider, number))
         self._sharer, self._sharer_aggregate = np.array(pairs, np.int32).reshape(-1, 2).T
         self._order = {provider: rank for rank, provider in enumerate(in_order.tolist())}
-        # Trees and the aggregates that they are in, as pairs in the order of the trees.
+        # Trees and their aggregates, as pairs in the order of the trees.
         tree_parts = [np.unique(root[members_of(name).indexes(size)]) for name in numbers]
         lengths = [len(part) for part in tree_parts]
         trees: Indexes = np.concatenate([np.zeros(0, np.int32), *tree_parts])
@@ -119,7 +119,7 @@ class Sharing:
         self._away: dict[int, tuple[int, ...]] = {}
 
     def mark_reached(self, providers: Mask) -> Mask:
-        """Mark every root from which one of these sharing providers is reached by an aggregate."""
+        """Mark every root that reaches one of these sharing providers through an aggregate."""
         roots = np.zeros(len(self._root), np.bool_)
         hit = np.zeros(len(self._by_aggregate), np.bool_)
         hit[self._sharer_aggregate[providers[self._sharer]]] = True
@@ -137,7 +137,7 @@ class Sharing:
         everyone = self._sets.get(key)
         if everyone is None:
             union = {p for number in connected.tolist() for p in self._by_aggregate[number]}
-            # Threads that look at once get the same tuple.
+            # Threads that read at the same time get the same tuple.
             everyone = self._sets.setdefault(key, tuple(sorted(union, key=self._order.__getitem__)))
         if any(self._root[provider] == anchor for provider in everyone):
             everyone = tuple(p for p in everyone if self._root[p] != anchor)

@@ -1,4 +1,4 @@
-"""The count of what every test removed: the answer to "why is there no candidate?"."""
+"""The tally counts what every test removed, which answers "why is there no candidate?"."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from placement.search.index_set import Mask
 
 ANY_OF = " or "
-"""The text between the names of a step's subject of which one is enough."""
+"""The text between alternative names in a step's subject."""
 
 
 class _Explained(StrEnum):
-    """Constants, each with a sentence that explains it."""
+    """Constants with a sentence that explains each."""
 
     meaning: str
 
@@ -90,7 +90,7 @@ class Reason(_Explained):
 
 
 class Stop(_Explained):
-    """The reason for which a search ended that found nothing."""
+    """The reason why a search ended without a candidate."""
 
     NO_ROOT = ("NO_ROOT", "No root has the traits that ``root_required`` asks for.")
     NO_MEMBER = ("NO_MEMBER", "No provider is in the wanted aggregates of the group.")
@@ -114,7 +114,7 @@ class Stop(_Explained):
 
 
 class Unit(StrEnum):
-    """The unit that a test counts."""
+    """The unit in which a test counts."""
 
     PROVIDERS = "providers"
     TREES = "trees"
@@ -123,9 +123,9 @@ class Unit(StrEnum):
 class Step(NamedTuple):
     """One test, the group it belongs to ("" unsuffixed, None the whole request), and its effect.
 
-    ``subject``: the trait (several, of which one would do: joined by " or "), else the resource
-    class whose providers were tested, else None. ``removed``: which providers, or which roots of
-    trees, the test removed; None unless the search was to be explained.
+    ``subject``: the trait (several alternatives are joined by " or "), otherwise the resource class whose
+    providers were tested, otherwise None. ``removed``: the providers, or roots of trees, that the test
+    removed; None unless the search is explained.
     """
 
     group: str | None
@@ -144,7 +144,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The end of a search, and the group and resource class that it concerns, if any."""
+    """The end of a search, with its group and resource class, if any."""
 
     why: Stop
     group: str | None = None
@@ -156,9 +156,9 @@ class Stopped:
 
 @dataclass(slots=True)
 class Tally:
-    """The tests in the order in which they ran, and what ended the search without a candidate.
+    """The tests in the order in which they ran, and the reason why the search ended without a candidate.
 
-    With ``explain`` each step also keeps which providers or trees it removed.
+    With ``explain`` each step also keeps the providers or trees that it removed.
     """
 
     explain: bool = False
@@ -173,14 +173,14 @@ class Tally:
 
 
 class Funnel:
-    """A mask that tests make smaller one by one; each is counted in the tally."""
+    """A mask that tests make smaller one by one; the tally counts each."""
 
     __slots__ = ("_count", "_group", "_tally", "_unit", "mask")
 
     def __init__(
         self, tally: Tally, group: str | None, unit: Unit, mask: Mask, count: int | None = None
     ) -> None:
-        """Begin with a mask, which stays as it is; ``count`` of its members, if it is known."""
+        """Begin with a mask, which is not changed; ``count``: the number of its members, if known."""
         self.mask = mask
         self._tally, self._group, self._unit = tally, group, unit
         self._count = int(np.count_nonzero(mask)) if count is None else count
@@ -189,7 +189,7 @@ class Funnel:
         return self._count > 0
 
     def keep(self, test: Reason, subject: str | None, passed: Mask) -> None:
-        """Remove what fails the test."""
+        """Remove the members that fail the test."""
         mask: Mask = self.mask & passed
         left = int(np.count_nonzero(mask))
         removed = self.mask & ~mask if self._tally.explain else None

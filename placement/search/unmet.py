@@ -1,7 +1,7 @@
-"""Requests that no provider of a cloud can serve, whatever is used: then nothing else of the cloud matters.
+"""Conditions of a request that no provider of a cloud meets, even if empty: then nothing else matters.
 
-It is named so that it can be looked up in the database, which costs less than to find out what has changed
-where every provider has to be compared.
+Such a condition can be looked up in the database, which costs less than finding all changes when every
+provider has to be compared.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from placement.search.request import CandidateRequest
 
 
 class UnmetCondition(NamedTuple):
-    """A condition of a request: at most one of the three is there.
+    """A condition of a request: at most one of the three is set.
 
-    ``traits``, ``aggregates``: some provider should have one of them; ``amount``: so much of the class.
+    ``traits``, ``aggregates``: a provider needs one of them; ``amount``: a provider needs this amount of the
+    class.
     """
 
     traits: frozenset[str] = frozenset()
@@ -45,13 +46,13 @@ def find_unmet(cloud: Cloud, request: CandidateRequest) -> UnmetCondition | None
 
 
 def _is_held(cloud: Cloud, name: str, amount: int) -> bool:
-    """Say whether some inventory of the class is so large."""
+    """Return whether any inventory of the class is at least this large."""
     column = cloud.classes.get(name)
     if column is None or amount > LARGEST_AMOUNT:
         return False
     if (column.room >= amount).any():
         return True
-    # Room is less where something is used, so the inventories themselves are looked at.
+    # Usage reduces the room, so the inventories themselves are compared.
     inventories = (held for of_one in cloud.inventories for held in of_one if held[0] == name)
     return any(
         capacity >= amount and InventoryRecord._make(terms).max_unit >= amount

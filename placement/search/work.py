@@ -1,4 +1,4 @@
-"""The cost that one request may have: placements tried and time, over all its searches and all hosts."""
+"""The budget of one request: placements tried and time, over all its searches and all hosts."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ from dataclasses import dataclass, field
 from math import inf
 
 WORK_LIMIT = 2_000_000
-"""Placements tried for one request before it gives up, whatever the time."""
+"""The number of placements tried for one request before it gives up, even before the deadline."""
 
 PATIENCE_SHARE = 20
-"""The share of the limit that one kind of tree may spend without finding anything more."""
+"""The divisor of the limit for one kind of tree without a further result."""
 
 FIRST_PATIENCE = 5000
-"""Placements after which a kind of tree without a solution is set aside until all others had their turn."""
+"""The placements after which a kind of tree without a solution is set aside until all others were tried."""
 
 LOOK_EVERY = 64
-"""Placements between two looks at the time."""
+"""The number of placements between two checks of the time."""
 
 
 def endless() -> float:
-    """Return the seconds that are left where there is no deadline."""
+    """Return the remaining seconds if there is no deadline."""
     return inf
 
 
 class WorkEnded(Exception):
-    """The time was over before anything could be found."""
+    """The time ended before anything could be found."""
 
 
 @dataclass(slots=True)
 class Work:
-    """The bounds of one request, and what was spent of them.
+    """The bounds of one request, and how much of them was spent.
 
-    ``limit``: placements. ``remaining_s``: returns the seconds that are left, which are over at
-    ``reserve_s``. ``done``: placements tried. ``timed_out``: the time was over, and nothing more is tried.
-    ``cut_short``: a bound was reached, so that something may be missing; or something is while there are
-    problems that were ``set_aside``. ``stuck``: by slot how often nothing
-    could be found for it.
+    ``limit``: the most placements. ``remaining_s``: returns the remaining seconds; the time has ended at
+    ``reserve_s``. ``done``: the placements tried. ``timed_out``: the time has ended, and nothing more is
+    tried. ``cut_short``: a bound was reached, or problems were ``set_aside``, so that the result may be
+    incomplete. ``stuck``: by slot, how often nothing could be found for it.
     """
 
     limit: int = WORK_LIMIT
@@ -61,7 +60,7 @@ class Work:
         return self.done < self.look_at or self.may_go_on()
 
     def may_go_on(self) -> bool:
-        """Look at the bounds when that is due, at ``look_at`` placements; return False if one is reached."""
+        """Check the bounds when due, at ``look_at`` placements; return False if one is reached."""
         if self.done >= self.look_at:
             self.look()
         if self.timed_out or self.done > self.limit:
@@ -70,7 +69,7 @@ class Work:
         return True
 
     def look(self) -> bool:
-        """Look at the time; return False if it is over."""
+        """Check the time; return False if it has ended."""
         if not self.timed_out and self.remaining_s() <= self.reserve_s:
             self.timed_out = self.cut_short = True
         self.look_at = 0 if self.timed_out else min(self.done + LOOK_EVERY, self.limit + 1)
@@ -81,25 +80,25 @@ class Work:
         self.stuck[slot] = self.stuck.get(slot, 0) + 1
 
     def go_on(self) -> None:
-        """Look at the time.
+        """Check the time.
 
-        :raises WorkEnded:
+        :raises WorkEnded: the time has ended
         """
         if not self.look():
             raise WorkEnded
 
     def leave_half(self) -> None:
-        """Leave half of the time to what comes after this."""
+        """Reserve half of the time for later work."""
         left_s = self.remaining_s() - self.reserve_s
         if left_s < inf:
             self.reserve_s += max(left_s, 0.0) / 2
 
     @contextmanager
     def part(self, share: float, most: int | None = None) -> Iterator[Work]:
-        """Give a search this part of what is left, and count what it spends.
+        """Give a search a part of the rest, and count what it spends.
 
-        :param share: 4 is a quarter of placements and time, 4 / 3 is three quarters.
-        :param most: the most placements; None for that share of them.
+        :param share: the divisor: 4 is a quarter of placements and time, 4 / 3 is three quarters.
+        :param most: the most placements; None for the same share of them.
         """
         left = max(self.limit - self.done, 0)
         part = Work(-int(-left // share) if most is None else min(left, most), self.remaining_s)

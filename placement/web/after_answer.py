@@ -1,4 +1,4 @@
-"""Work that a request takes along, once its client has the answer."""
+"""Work that a request does after its client has the answer."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -14,11 +14,11 @@ from placement.web.request_log import Environ, WSGIApp
 def with_work_after(
     application: WSGIApp, is_due: Callable[[], bool], work: Callable[[], object], deed: str
 ) -> WSGIApp:
-    """Return ``application`` with ``work`` after answers, whenever it is due.
+    """Return ``application`` with ``work`` after answers, whenever that is due.
 
-    :param is_due: asked at each request, so it costs nothing.
-    :param work: raises nothing.
-    :param deed: what it is, in the history. No log line and no row of it names the request before.
+    :param is_due: called at each request, so it must cost nothing.
+    :param work: must not raise.
+    :param deed: the name of the work in the history; its log lines and rows do not name the request.
     """
     work_apart = partial(_work_apart, work, deed)
 
@@ -30,9 +30,9 @@ def with_work_after(
 
 
 def _work_apart(work: Callable[[], object], deed: str) -> None:
-    """Do work that no client has asked for, under a request id of its own and without a user."""
+    """Do work that no client has requested, with its own request id and without a user."""
     before = get_current()
-    # oslo.log takes ids and user of log lines from the context that the thread has made last.
+    # oslo.log takes ids and user of log lines from the last context of the thread.
     own = RequestContext()
     try:
         with authorship.acting(Author(own.request_id, route=deed)):
@@ -51,12 +51,12 @@ class AnswerThenWork:
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._pieces
-        # uWSGI sends headers with the first piece, or not before it has closed the answer.
+        # uWSGI sends headers with the first piece, or not until it has closed the answer.
         yield b""
 
     def close(self) -> None:
         """Close the answer, and do the work."""
-        # The server calls close of this object only; WSGI promises it to the answer inside too.
+        # The server only calls close of this object; WSGI promises a close to the inner answer too.
         try:
             if hasattr(self._pieces, "close"):
                 self._pieces.close()

@@ -1,4 +1,4 @@
-"""Layer 4: the caller: keystone, or noauth2 for tests and trials (specification 01 section 13)."""
+"""Layer 4 identifies the caller: keystone, or noauth2 for tests and trials (specification 01 section 13)."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -18,15 +18,16 @@ from placement.web.request_log import Environ, WSGIApp
 
 LOG = logging.getLogger(__name__)
 
-# The same string decides here and in the dispatcher: no spelling of another path reaches more than the root.
+# The same string decides here and in the dispatcher, so no spelling of another path can use the root's
+# exemption.
 OPEN_PATHS = frozenset({"", "/"})
 
 PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
-"""The beginnings of the paths that a word of ``[insight]/public`` opens."""
+"""The prefixes of the paths that a word of ``[insight]/public`` opens."""
 
 
 class IdentityUnavailable(errors.Unavailable):
-    """The identity service answers, but tokens cannot be validated with what it answers."""
+    """The identity service answers, but its answer cannot validate tokens."""
 
     reason = "identity_unavailable"
     text = "The identity service cannot be used at the moment, so that no token can be validated."
@@ -60,7 +61,7 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
 
 @contextmanager
 def _explain_plugin() -> Iterator[None]:
-    """Raise ``NotConfigured`` for a section that names a plugin that is not there, or not enough for it."""
+    """Raise ``NotConfigured`` for a section with a missing plugin, or with too few options for it."""
     try:
         yield
     except AuthPluginException as error:
@@ -82,7 +83,7 @@ def authenticate_callers(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
 
 
 def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
-    """Validate tokens with the identity service; an error inside the middleware is one line in the log."""
+    """Validate tokens with the identity service; log an error of the middleware on one line."""
 
     def let_in(environ: Environ, start_response: Any) -> Iterable[bytes]:
         environ["placement.let_in"] = True

@@ -1,4 +1,4 @@
-"""The policy rules, asked of oslo.policy and read live (specification 01 section 14)."""
+"""The enforcement of policy rules by oslo.policy, which reads them live (specification 01 section 14)."""
 
 import logging
 import os
@@ -19,39 +19,39 @@ from placement.policies import PREFIX, files
 
 LOG = logging.getLogger(__name__)
 
-# Role sets in use are few; the bound only stops a client of noauth2 that invents new ones.
+# Few role sets are in use; the bound only stops a client of noauth2 that invents new ones.
 REMEMBERED_DECISIONS = 4096
 
 ALWAYS, NEVER = "@", "!"
-"""Checks that ask nothing, as the language of policies writes them."""
+"""Checks without a condition, in the policy language."""
 
 UNDECIDED = (RecursionError, SyntaxError, TypeError, ValueError)
 """The errors of oslo.policy for a rule that refers to itself, or for a check that it cannot compare."""
 
 USUAL_PLACES = ("~/.placement", "~", "/etc/placement", "/etc")
-"""The folders in which oslo.config looks for files last."""
+"""The folders that oslo.config searches last."""
 
 Stamp = tuple[Any, ...]
 
 
 class NotAuthorized(errors.Forbidden):
-    """The rule says no."""
+    """The policy rule refuses the caller."""
 
     text = "Policy does not allow {rule} to be performed."
     rule: str
 
 
 class WrongScope(errors.Forbidden):
-    """The token is for the system or a domain; everything here belongs to projects."""
+    """The token is for the system or a domain, but everything here belongs to projects."""
 
     text = "{rule}"
     rule: str
 
 
 class Authorizer:
-    """Answers policy questions from the defaults and the operator's files.
+    """The check of policy rules, from the defaults and the operator's files.
 
-    The rules are built anew whenever an option or a file they depend on has changed.
+    The rules are built again whenever an option or file on which they depend has changed.
 
     :raises NotConfigured: a file cannot be read, or a rule of an operation cannot be parsed.
     """
@@ -69,15 +69,16 @@ class Authorizer:
     def check(self, rule: str, context: RequestContext, target: Mapping[str, Any] | None) -> None:
         """Refuse a caller that the rule does not admit (403).
 
-        :param rule: name without ``placement:``.
-        :param target: None for the caller's own project and user.
+        :param rule: the name without ``placement:``.
+        :param target: None means the caller's own project and user.
         """
         name = PREFIX + rule
         if context.system_scope or context.domain_id:
             LOG.info("The rule %s refuses a token that is not of a project", name)
             raise WrongScope(rule=name)
         if not self._get_current_rules().allow(name, context, target):
-            # Quoted: under noauth2 a client names its roles, and could begin a new line of the log.
+            # The roles are quoted: under noauth2 a client names its roles, and could otherwise begin a new
+            # log line.
             roles = ", ".join(quote(role, safe=" :@/+", errors="replace") for role in context.roles)
             who = f"the roles {roles}" if context.roles else "a caller without roles"
             LOG.info("The rule %s refuses %s", name, who)
@@ -91,7 +92,8 @@ class Authorizer:
                     try:
                         self._rules = _load(self._conf)
                     except NotConfigured as error:
-                        # A file that is being edited: the last good rules stay until it changes again.
+                        # While a file is being edited, the last good rules stay in force until it changes
+                        # again.
                         LOG.error(
                             "The policy files cannot be used; the rules stay as they were. %s",
                             error,
@@ -103,7 +105,7 @@ class Authorizer:
         """Return a value that changes whenever the rules may have changed."""
         options = self._conf.oslo_policy
         names = options.policy_file, *self._fallback, *options.policy_dirs
-        # All paths at which oslo.config looks for these names. To put them together takes long.
+        # These are all paths at which oslo.config looks for these names. Building them takes long.
         if names not in self._candidates:
             conf = self._conf
             folders = [str(Path(path).parent) for path in reversed(conf.config_file)]
@@ -116,10 +118,10 @@ class Authorizer:
 
 
 class _Enforcer(policy.Enforcer):
-    """Leaves it to :mod:`placement.policies.files` to say what is wrong with a rule, and where it stands."""
+    """An enforcer that leaves reports about faulty rules to :mod:`placement.policies.files`."""
 
     def load_rules_quietly(self) -> None:
-        """Load them without a traceback of the parser for each check that it does not know."""
+        """Load the rules without logging a traceback of the parser for each unknown check."""
         parser = logging.getLogger("oslo_policy._parser")
         parser.disabled = True
         try:
@@ -128,12 +130,12 @@ class _Enforcer(policy.Enforcer):
             parser.disabled = False
 
     def check_rules(self, raise_on_violation: bool = False) -> bool:
-        """Say nothing of references."""
+        """Accept all references without a log line."""
         return True
 
 
 class _RuleSet:
-    """The rules of one moment."""
+    """The rules at one moment."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._enforcer = _Enforcer(conf)
@@ -141,7 +143,7 @@ class _RuleSet:
         self._enforcer.suppress_deprecation_warnings = True
         self._enforcer.register_defaults(policies.list_rules())
         self._enforcer.load_rules_quietly()
-        # After this line the enforcer does not read files: the caller asks whether they changed.
+        # From here on the enforcer does not read files: the caller checks whether they have changed.
         self._enforcer.use_conf = False
         rules = self._enforcer.rules
         self._by_roles_alone = {name for name in rules if _asks_only_roles(rules[name], rules)}
@@ -165,7 +167,7 @@ class _RuleSet:
         try:
             return bool(self._enforcer.enforce(name, dict(target), context.to_policy_values()))
         except UNDECIDED:
-            # The log has told which rule of the file it is.
+            # The log has already named the rule and the file.
             return False
 
 
@@ -178,7 +180,7 @@ def _load(conf: cfg.ConfigOpts) -> _RuleSet:
     try:
         return _RuleSet(conf)
     except Exception as error:
-        # oslo.policy raises what the system gives, without the name of the file.
+        # oslo.policy raises the system's error without the name of the file.
         where = conf.find_file(conf.oslo_policy.policy_file) or conf.oslo_policy.policy_dirs
         raise NotConfigured(
             f"The policy files ({where}) cannot be used: {' '.join(str(error).split())}. Correct "
@@ -189,10 +191,10 @@ def _load(conf: cfg.ConfigOpts) -> _RuleSet:
 def _asks_only_roles(
     check: object, rules: policy.Rules, above: frozenset[str] = frozenset()
 ) -> bool:
-    """The outcome of the check depends on nothing but the caller's roles and the rules."""
+    """Return whether the outcome of the check depends only on the caller's roles and the rules."""
     if isinstance(check, policy.RuleCheck):
         name = check.match
-        # A rule that refers to itself never comes to more than it asks on the way, and takes 15 ms for that.
+        # A rule that refers to itself never has another outcome than its parts, but takes 15 ms.
         return name in above or (
             name in rules and _asks_only_roles(rules[name], rules, above | {name})
         )
@@ -206,7 +208,7 @@ def _asks_only_roles(
 
 
 def _stamp_file(path: str) -> Stamp | None:
-    """Return what changes with a file, or with a directory and what is in it; None if it is not there."""
+    """Return a stamp that changes with a file, or a directory and its files; None if it does not exist."""
     if not os.access(path, os.F_OK):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The words in which the URL page is written, and how a request finds its line there."""
+"""The words of the URL page, and the dispatch of a request to its line there."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -35,12 +35,12 @@ class Action:
     """The handler of one method of one path within a window of microversions.
 
     :param rule: the policy rule without ``placement:``; None where no rule is asked.
-    :param shows_json: the answer has a body, so Accept must admit JSON.
-    :param takes_json: the request must have a body of Content-Type ``application/json``.
-    :param media_types_first: these two are checked before the window.
-    :param below: status of an answer outside the window.
-    :param public: the word of ``[insight]/public`` that serves it without a token and a rule.
-    :param target: what the policy is asked about, if not the caller's own project and user.
+    :param shows_json: whether the answer has a body, so that Accept must admit JSON.
+    :param takes_json: whether the request must have a body of Content-Type ``application/json``.
+    :param media_types_first: whether these two are checked before the window.
+    :param below: the status of an answer outside the window.
+    :param public: the word in ``[insight]/public`` that serves it without a token and a rule.
+    :param target: the target of the policy, if not the caller's own project and user.
     """
 
     handler: Handler
@@ -55,11 +55,11 @@ class Action:
     target: Target | None = None
 
     def serves(self, minor: int) -> bool:
-        """The minor version lies in the window."""
+        """Return whether the minor version is in the window."""
         return self.since <= minor and (self.until is None or minor <= self.until)
 
     def check_media_types(self, request: Request) -> None:
-        """Refuse a client that does not take what is shown, or send what is taken (406, 415)."""
+        """Refuse a client that does not accept JSON, or does not send it (406, 415)."""
         if self.shows_json and not admits_json(request.environ.get("HTTP_ACCEPT", JSON)):
             raise NotAcceptable()
         if self.takes_json:
@@ -84,11 +84,11 @@ takes = partial(acts, takes_json=True)
 
 
 class Dispatcher:
-    """Serves a request whose microversion is known.
+    """The layer that serves a request whose microversion is known.
 
     The order of the checks is observable (specification 01 section 3.5).
 
-    :param public: what ``[insight]/public`` names.
+    :param public: the words in ``[insight]/public``.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Dispatcher:
     def __call__(self, request: Request) -> Response:
         """Return the handler's response."""
         action = self._find_action(request)
-        # This comes before the policy: a client learns that its media type is not read here without the right
-        # to use the route.
+        # This check precedes the policy: a client learns without the right to use the route that its media
+        # type is not accepted.
         action.check_media_types(request)
         if action.rule is not None and action.public not in self._public:
             target = action.target(request) if action.target else None
@@ -128,8 +128,7 @@ class Dispatcher:
     def _find_action(self, request: Request) -> Action:
         template, request.path_args = self.match(request.environ)
         request.route = template
-        # The route is set before the method is looked at: a refused request counts for the path that it
-        # asked.
+        # The route is set before the method is checked, so that a refused request counts for its path.
         telemetry.current().route = template or "/"
         methods = self._routes[template]
         actions = methods.get(request.environ["REQUEST_METHOD"])
@@ -140,7 +139,7 @@ class Dispatcher:
                 return action
         if actions[0].media_types_first:
             actions[0].check_media_types(request)
-        # Some older versions have the path but not this method, and say so: DELETE of all inventories.
+        # Some older versions have the path but not this method, and report that: DELETE of all inventories.
         raise NotFoundHere() if actions[0].below == 404 else MethodNotAllowed()
 
     def match(self, environ: Environ) -> tuple[str, dict[str, str]]:
@@ -151,8 +150,8 @@ class Dispatcher:
         """
         path = environ.get("PATH_INFO", "")
         if not (path.isascii() and path.isprintable()):
-            # No stored name or uuid has such characters. With "?" in their place the path still names
-            # nothing, whatever the collation of the database takes for equal, or does with a NUL.
+            # No stored name or uuid has such characters. With "?" instead, the path still names nothing,
+            # regardless of how the database's collation compares them or treats a NUL.
             path = "".join(c if c.isascii() and c.isprintable() else "?" for c in path)
         found = self._mapper.routematch(path, environ)
         if found is None:
@@ -166,7 +165,8 @@ def _serve(handler: Handler, request: Request) -> Response:
         try:
             return handler(request)
         except errors.Conflict as refused:
-            # No request is refused because of allocations that have expired (specification 09 section 5).
+            # Expired allocations are removed first, so that no request is refused because of them
+            # (specification 09 section 5).
             if not (refused.is_amid_expired and freshness.remove_expired(request.db)):
                 raise
     return handler(request)

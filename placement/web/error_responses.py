@@ -14,7 +14,7 @@ from webob.exc import status_map
 from placement import errors, telemetry
 from placement.web import microversion
 
-# The name that operators filter on (specification 06 section 5).
+# Operators filter on this name (specification 06 section 5).
 LOG = logging.getLogger("placement.fault_wrap")
 
 CODES_SINCE = (1, 23)
@@ -23,7 +23,7 @@ DATABASE_LIBRARIES = frozenset(
     {"sqlalchemy", "psycopg2", "psycopg", "MySQLdb", "pymysql", "sqlite3"}
 )
 
-# WebOb's texts stand, but for the title of one status and the sentences of three.
+# WebOb's texts are used, except for the title of one status and the sentences of three.
 TITLES = {414: "Request URI Too Long"}
 SENTENCES = {
     401: "This server could not verify that you are authorized to access the document.",
@@ -33,11 +33,11 @@ SENTENCES = {
 
 
 class NotFoundHere(errors.NotFound):
-    """The path does not exist, or not at this microversion."""
+    """The path does not exist at this microversion."""
 
 
 class MethodNotAllowed(errors.PlacementError):
-    """The path is known, the method is not declared for it.
+    """The path exists, but does not have this method.
 
     ``allow``: the declared methods joined by comma and space, or None for an answer without the header.
     """
@@ -48,7 +48,7 @@ class MethodNotAllowed(errors.PlacementError):
 
 
 class Unauthorized(errors.PlacementError):
-    """The request names no caller."""
+    """The request does not identify a caller."""
 
     reason = "unauthorized"
     status = 401
@@ -57,7 +57,7 @@ class Unauthorized(errors.PlacementError):
 
 
 class NotAcceptable(errors.PlacementError):
-    """The client takes none of the media types there are."""
+    """The client does not accept any available media type."""
 
     reason = "not_acceptable"
     status = 406
@@ -65,7 +65,7 @@ class NotAcceptable(errors.PlacementError):
 
 
 class UnsupportedMediaType(errors.PlacementError):
-    """The body is of a type this service does not read."""
+    """The body has a type that this service does not read."""
 
     reason = "unsupported_media_type"
     status = 415
@@ -74,7 +74,7 @@ class UnsupportedMediaType(errors.PlacementError):
 
 
 def answer_expected(environ: dict[str, Any], error: errors.PlacementError) -> Response:
-    """Return the response of a declared error; what went wrong inside is logged."""
+    """Return the response of a declared error; log its internal cause."""
     if error.status >= 500:
         LOG.error("%s: %s", type(error).__name__, error, exc_info=error.__cause__)
     if error.status == 409:
@@ -88,7 +88,7 @@ class _Unexpected(errors.PlacementError):
 
 
 def answer_unexpected(environ: dict[str, Any], error: Exception) -> Response:
-    """Return 500 for an error that no one declared, without SQL or its parameters; log its traceback."""
+    """Return 500 for an undeclared error, without SQL or its parameters; log its traceback."""
     LOG.exception("Placement API unexpected error: %s", error)
     detail = str(error)
     if type(error).__module__.split(".")[0] in DATABASE_LIBRARIES:
@@ -102,7 +102,7 @@ def error_response(environ: dict[str, Any], error: errors.PlacementError) -> Res
     title = TITLES.get(error.status) or status_map[error.status].title
     general = SENTENCES.get(error.status) or status_map[error.status].explanation
     if error.status == 405:
-        # A method is a token of letters to every server; elsewhere nothing is promised.
+        # Every server ensures that a method is a token of letters; other parts are not checked.
         method = _flatten(environ["REQUEST_METHOD"])
         general = f"The method {method} is not allowed for this resource."
     message = _flatten(str(error))
@@ -145,7 +145,7 @@ def _make_document(
 def _flatten(text: str) -> str:
     """Return the text without markup and line breaks: clients show the last line of a detail."""
     line = MARKUP.sub("", text).replace("\n", " ").replace("\r", "")
-    # Text that cannot be encoded as UTF-8 (lone surrogates) would make an error of the error.
+    # Text that cannot be encoded as UTF-8 (lone surrogates) would turn the error into another error.
     return line.encode("utf-8", "replace").decode()
 
 
@@ -160,12 +160,12 @@ def _render_page(status: int, title: str, general: str, message: str) -> str:
 
 @lru_cache(maxsize=256)
 def _choose_media_type(accept: str) -> str:
-    """Return the best of HTML and JSON, HTML at equal quality, plain text if neither will do."""
+    """Return the best of HTML and JSON, HTML at equal quality, plain text if neither is accepted."""
     offers = create_accept_header(accept).acceptable_offers(["text/html", "application/json"])
     return offers[0][0] if offers else "text/plain"
 
 
 @lru_cache(maxsize=256)
 def admits_json(accept: str) -> bool:
-    """``application/json`` is acceptable; a header that cannot be parsed admits everything."""
+    """Return whether ``application/json`` is acceptable; a malformed header admits everything."""
     return bool(create_accept_header(accept).acceptable_offers(["application/json"]))

@@ -1,7 +1,7 @@
-"""Whether the client of a request has hung up, as far as the HTTP server says.
+"""The check whether a client has hung up, as far as the HTTP server shows that.
 
-WSGI has no word for it, so that each server is asked in its own way; mod_wsgi says nothing. Behind a
-proxy it is the proxy that hangs up, when its client has.
+WSGI does not define this, so each server is asked in its own way; mod_wsgi does not show it. Behind a proxy,
+the proxy hangs up when its client has.
 """
 
 import select
@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-# Linux; where it is missing, a closed connection is seen when it is reset.
+# The flag exists on Linux; without it, a closed connection is noticed only when it is reset.
 CLOSED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 uwsgi: Any = None
@@ -19,23 +19,24 @@ with suppress(ImportError):
 
 
 def make_detector(environ: dict[str, Any]) -> Callable[[], bool]:
-    """Return what tells whether the client has hung up; it says no where the server does not tell.
+    """Return a function that returns whether the client has hung up, or False if the server does not show it.
 
-    A client that closes its sending half and still reads counts as gone. A call costs some 2 us.
+    A client that closes its sending half and still reads counts as hung up. A call costs about 2 us.
     """
     says = environ.get("waitress.client_disconnected")
     if says is not None:
-        # waitress knows if it reads ahead of the answer (``channel_request_lookahead``); else it says no.
+        # waitress notices it if it reads ahead of the answer (``channel_request_lookahead``); otherwise it
+        # returns False.
         return lambda: bool(says())
     number = -1
     if "gunicorn.socket" in environ:
         number = environ["gunicorn.socket"].fileno()
     elif uwsgi is not None:
-        # uWSGI's own ``is_connected`` says yes until the connection is reset.
+        # uWSGI's own ``is_connected`` returns true until the connection is reset.
         number = uwsgi.connection_fd()
     if number < 0:
         return lambda: False
     connection = select.poll()
     connection.register(number, CLOSED)
-    # Asked in the midst of a search: 0 is not to wait.
+    # The call happens during a search, so the timeout is 0.
     return lambda: bool(connection.poll(0))

@@ -21,7 +21,7 @@ GROUP = "healthcheck"
 BACKEND = "placement_database"
 
 PATIENCE_S = 2.0
-"""How long a check waits for the database. Load balancers wait little longer for the check."""
+"""How long a check waits for the database. Load balancers wait only a little longer for the check."""
 
 NOT_SET = (cfg.Locations.opt_default, cfg.Locations.set_default)
 
@@ -45,7 +45,7 @@ def with_health_check(application: WSGIApp, conf: cfg.ConfigOpts, database: Data
 
 
 class _Options:
-    """Options to which the library adds its own, without the ``path`` that it has up to release 6."""
+    """Options to which the library adds its own, without the ``path`` of releases up to 6."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
@@ -60,10 +60,10 @@ class _Options:
 
 
 class _Settings(base.ConfigurableMiddleware):
-    """Passes the configuration to the back ends, with values that are not options.
+    """A mixin that passes the configuration to the back ends, with values that are not options.
 
-    The library takes either options, or a dictionary, and with that the options of the whole process. It
-    stands between the library's class and that one's base.
+    The library accepts either options, or a dictionary with the options of the whole process. The mixin is
+    between the library's class and its base class.
     """
 
     def __init__(self, application: WSGIApp, conf: dict[str, Any]) -> None:
@@ -73,10 +73,10 @@ class _Settings(base.ConfigurableMiddleware):
 
 
 class _HealthCheck(healthcheck.Healthcheck, _Settings):
-    """The library's check; the database is asked besides the configured ``backends``."""
+    """The library's check, with the database in addition to the configured ``backends``."""
 
     def __init__(self, application: WSGIApp, conf: cfg.ConfigOpts, database: Database) -> None:
-        # The library leaves out a back end that it does not find, and calls the service healthy.
+        # The library skips a missing back end, and would call the service healthy.
         if not entry_points(group=self.NAMESPACE, name=BACKEND):
             raise NotConfigured(
                 f"[{GROUP}]: the back end {BACKEND!r} is not installed; install this version of"
@@ -88,7 +88,7 @@ class _HealthCheck(healthcheck.Healthcheck, _Settings):
 
 
 class DatabaseCheck:
-    """Pings the database in a thread of its own, once at a time however many checks wait."""
+    """A check that pings the database in its own thread, once for all checks that wait."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -96,7 +96,7 @@ class DatabaseCheck:
         self._asked: Future[pluginbase.HealthcheckResult] | None = None
 
     def answer(self) -> pluginbase.HealthcheckResult:
-        """Return whether the database answers, and in a sentence what is wrong or to be known."""
+        """Return whether the database answers, and a sentence on faults or remarks."""
         with self._lock:
             asked = self._asked
             if asked is None or asked.done():
@@ -122,7 +122,7 @@ class DatabaseCheck:
 
 
 class DatabaseBackend(pluginbase.HealthcheckBaseExtension):
-    """Says whether the database answers: the back end ``placement_database`` of setup.cfg."""
+    """The back end ``placement_database`` of setup.cfg, which reports whether the database answers."""
 
     def healthcheck(self, server_port: int) -> pluginbase.HealthcheckResult:
         """Ask the database, for no longer than ``PATIENCE_S``."""

@@ -1,7 +1,7 @@
-"""The judge of JSON: fastjsonschema, which says whether a value is valid (specification 01 section 8).
+"""The judge of JSON, fastjsonschema, which decides whether a value is valid (specification 01 section 8).
 
-It makes a function of Python of each schema: a claim is judged in 9 us, 500 KB of a reshape in 11 ms, 8 MiB
-of anything in a second. jsonschema, which takes 13 to 25 times as long, finds the words for what is wrong.
+The library compiles each schema to a Python function: it checks a claim in 9 us, 500 KB of a reshape in 11
+ms, and 8 MiB of any body in a second. jsonschema, which takes 13 to 25 times as long, words the failures.
 """
 
 import re
@@ -16,19 +16,19 @@ END_OF_LINE = re.compile(r"(?<!\\)\$(?=$|\||\))")
 
 
 class Judges:
-    """The functions that judge by schemas and by schemas within them, under one meaning of the formats.
+    """The compiled checks of schemas and their subschemas, with one meaning of the formats.
 
-    Each is made when it is first asked: to make all of them takes a third of a second, which every worker
-    would start later, and 2 to 12 ms are one schema's.
+    Each is compiled on first use: all of them take a third of a second, which would delay the start of every
+    worker; one takes 2 to 12 ms.
     """
 
     def __init__(self, formats: Formats) -> None:
         self._formats = formats
-        # Schemas are found by identity, which is quick; a schema that is kept here keeps its own.
+        # Schemas are found by identity, which is quick; a stored reference keeps the identity unique.
         self._made: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
     def accepts(self, schema: Any, value: Any) -> bool:
-        """Say whether a value is valid under a schema, which nobody may change afterwards.
+        """Return whether a value is valid under a schema, which must not be changed afterwards.
 
         :raises RecursionError: the value is nested too deeply.
         """
@@ -56,12 +56,12 @@ class Judges:
 
 
 def close_pattern(pattern: str) -> str:
-    """Return a pattern as Python spells it: to JSON Schema ``$`` is the end, not also a newline before it."""
+    """Return a pattern for Python: in JSON Schema ``$`` is only the end, not a newline before it."""
     return END_OF_LINE.sub(r"\\Z", pattern)
 
 
 def _mend(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema that means to fastjsonschema what the given one means in JSON Schema."""
+    """Return a schema that fastjsonschema interprets as JSON Schema interprets the given one."""
     mended = dict(schema)
     if "patternProperties" in schema:
         # The library does this for "pattern" itself.
@@ -76,9 +76,8 @@ def _mend(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "anyOf" in schema:
         mended["anyOf"] = [_mend(each) for each in schema["anyOf"]]
     if "uniqueItems" in schema:
-        # The library puts the elements into a set before it looks at each of them, and a hundred thousand
-        # integers of one hash, such as the multiples of 2**61 - 1, would be compared with each other for
-        # hours.
+        # The library puts the elements into a set before it checks each of them. A hundred thousand integers
+        # with one hash, such as multiples of 2**61 - 1, would be compared with each other for hours.
         unique = {"uniqueItems": mended.pop("uniqueItems")}
         return {"allOf": [mended, unique]}
     return mended

@@ -11,7 +11,7 @@ SERVICE_TYPE = "placement"
 HEADER = "openstack-api-version"
 LATEST = "latest"
 BESIDE_THE_API = "/-/"
-"""How paths begin that no version of the compatible API will ever have (specification 07 section 1)."""
+"""The prefix of paths that no version of the compatible API will ever have (specification 07 section 1)."""
 
 
 class Version(NamedTuple):
@@ -38,16 +38,16 @@ class UnacceptableVersion(errors.PlacementError):
 
 
 def read_version(environ: dict[str, str]) -> Version:
-    """Return the version in force: the header's; without one the newest, in the compatible API the oldest."""
+    """Return the version in force: the header's, otherwise the newest (the oldest in the compatible API)."""
     beside = environ.get("PATH_INFO", "").startswith(BESIDE_THE_API)
     header = environ.get("HTTP_OPENSTACK_API_VERSION", "")
     return negotiate(header, MAXIMUM if beside else MINIMUM)
 
 
-# Errors are not cached: only the few well-formed headers that clients send take room here.
+# Errors are not cached: only the few well-formed headers that clients send use space here.
 @lru_cache(maxsize=256)
 def negotiate(header: str, default: Version = MINIMUM) -> Version:
-    """Return the version that the header value selects; the last item of ours decides."""
+    """Return the version that the header value selects; the last item for this service decides."""
     given = microversion_parse.get_version({HEADER: header}, SERVICE_TYPE)
     if given is None:
         return default

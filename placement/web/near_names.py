@@ -1,4 +1,4 @@
-"""Names that exist and resemble a name that does not (specification 01 section 9.2)."""
+"""Existing names that resemble an unknown name (specification 01 section 9.2)."""
 
 import difflib
 from bisect import bisect
@@ -12,7 +12,7 @@ MOST = 3
 """The longest list of names."""
 
 SIMILAR = 0.75
-"""How much of two names must agree, by difflib's ratio."""
+"""The least similarity of two names, by difflib's ratio."""
 
 LENGTHS = SIMILAR / (2 - SIMILAR)
 """The shortest name that can agree so much, as a share of the longer one's length."""
@@ -24,7 +24,7 @@ NEIGHBOURS = 50
 """Of more names: how many are compared on each side, in the order of beginnings and in that of ends."""
 
 MOST_UNKNOWN = 10
-"""Unknown names of one error that are looked at."""
+"""The number of unknown names of one error that are compared."""
 
 
 def find_near(name: str, existing: Iterable[str]) -> list[str]:
@@ -50,7 +50,7 @@ def _take_neighbours(name: str, existing: list[str]) -> list[str]:
 
 
 def add_near_names(refused: BadRequest, db: Database) -> None:
-    """Let an error that refuses an unknown trait or class name those that resemble it."""
+    """Add similar names to an error about an unknown trait or class."""
     list_names = _LISTS.get(refused.reason)
     if list_names is None:
         return

@@ -1,4 +1,4 @@
-"""Layer 1b: watch requests for metrics and for the line of slow ones (specification 07 section 6)."""
+"""Layer 1b watches requests for metrics and the log line of slow ones (specification 07 section 6)."""
 
 import logging
 import re
@@ -10,12 +10,13 @@ from urllib.parse import unquote_plus
 from placement import telemetry
 from placement.web.request_log import Environ, WSGIApp
 
-# The name that operators filter on.
+# Operators filter on this name.
 LOG = logging.getLogger("placement.web.slow_requests")
 
-# Parameters are names of the API and, in group suffixes, of the client's choice; both are short.
+# Parameters are names of the API and, in group suffixes, chosen by the client; both are short.
 PARAMETER = re.compile(r"[A-Za-z0-9_-]{1,80}\Z")
-# Names of classes and traits, amounts, limits, strategies. No uuid fits, and no name of a provider does.
+# The pattern matches names of classes and traits, amounts, limits and strategies, but no uuid and no name of
+# a provider.
 NAMES_AND_AMOUNTS = {
     "resources": re.compile(r"[A-Z0-9_]+:[0-9]{1,10}(,[A-Z0-9_]+:[0-9]{1,10})*\Z"),
     "required": re.compile(r"(in:)?!?[A-Z0-9_]+(,!?[A-Z0-9_]+)*\Z"),
@@ -27,14 +28,14 @@ LONGEST_SHAPE = 1000
 HIDDEN = "…"
 
 Watcher = Callable[[Environ, telemetry.Trace, float], None]
-"""Called after each request with its environ, what was noted of it, and its seconds."""
+"""A watcher that is called after each request with its environ, its trace, and its seconds."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def name_method(environ: Environ) -> str:
-    """Return the method of the request, "other" for one that HTTP does not know."""
-    # A label of the metrics: a client that invents methods would make a new series with each.
+    """Return the method of the request, or "other" for an unknown method."""
+    # The method is a label of the metrics: a client that invents methods would make a new series with each.
     method: str = environ.get("REQUEST_METHOD", "")
     return method if method in METHODS else "other"
 
@@ -50,8 +51,8 @@ def observe_requests(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIA
         try:
             return application(environ, start_response)
         finally:
-            # This runs after an error too: the request has taken its time, and the thread serves others next,
-            # whose figures must not enter this trace.
+            # This also runs after an error: the request has used its time, and the thread serves other
+            # requests next, whose figures must not enter this trace.
             seconds = perf_counter() - began - trace.idle_s
             telemetry.end()
             for tell in watchers:
@@ -61,7 +62,7 @@ def observe_requests(application: WSGIApp, watchers: Sequence[Watcher]) -> WSGIA
 
 
 def make_slow_request_watcher(threshold_s: float) -> Watcher:
-    """Return what writes the line."""
+    """Return the watcher that writes the line."""
 
     def tell(environ: Environ, trace: telemetry.Trace, seconds: float) -> None:
         if seconds > threshold_s:
@@ -80,7 +81,7 @@ def make_slow_request_watcher(threshold_s: float) -> Watcher:
 
 
 def _list_figures(trace: telemetry.Trace) -> Iterator[str]:
-    """Yield what a slow line shows of a trace: first seconds, then how often, with the labels met."""
+    """Yield the figures of a trace for a slow line: seconds first, then counts, with their labels."""
     for (histogram, label), seconds in trace.values.items():
         if histogram.in_log:
             yield f"{label} {sum(seconds):.3f} s"
@@ -92,16 +93,16 @@ def _list_figures(trace: telemetry.Trace) -> Iterator[str]:
 
 
 def hide_values(query: str) -> str:
-    """Return the query with the values that are names and amounts; of all others only that they are."""
+    """Return the query with values that are names or amounts; other values are hidden."""
     shown = []
-    # A query may have 64 KiB, of which 1000 characters are shown: the rest is not worth parsing.
+    # A query can have 64 KiB, of which 1000 characters are shown: the rest is not worth parsing.
     for item in query[: 10 * LONGEST_SHAPE].split("&"):
         name, _, value = item.partition("=")
         if not PARAMETER.match(name):
-            # A name that the client made up, which may be as long as it likes.
+            # The client made up this name, which can have any length.
             shown.append(HIDDEN)
             continue
-        # Decoded first, then matched: an escaped uuid or line feed would pass as harmless otherwise.
+        # Values are decoded before matching: an escaped uuid or line feed would otherwise look harmless.
         plain = unquote_plus(value)
         patterns = (p for word, p in NAMES_AND_AMOUNTS.items() if _is_parameter(name, word))
         pattern = next(patterns, None)
@@ -111,6 +112,6 @@ def hide_values(query: str) -> str:
 
 
 def _is_parameter(name: str, word: str) -> bool:
-    """The parameter is this one, or this one of a group: its suffix begins with a digit or ``_``."""
+    """Return whether the parameter is this one, or its form for a group, with a suffix."""
     rest = name.removeprefix(word)
     return name == word or (name.startswith(word) and word != "limit" and rest[0] in "_0123456789")

@@ -52,7 +52,7 @@ class QueryTooLong(errors.PlacementError):
 
 
 class QueryNotPassedOn(errors.PlacementError):
-    """The web server has dropped the query string: uWSGI does where it does not fit its buffer."""
+    """The web server has dropped the query string, as uWSGI does if it does not fit its buffer."""
 
     reason = "query_too_long"
     status = 414
@@ -69,16 +69,18 @@ class Request(webob.BaseRequest):
     conf: cfg.ConfigOpts
     context: RequestContext
     begun: Mapping[str, Any]
-    """What the extensions have made for this application, by name."""
+    """The objects that the extensions have made for this application, by name."""
     route: str = ""
     """The template of the path, as the URL page has it."""
     authorize: Callable[[str], None]
-    """Refuses a caller whom one more rule, named without ``placement:``, does not admit (403)."""
+    """A function that refuses a caller whom a further rule, named without ``placement:``, does not admit
+    (403).
+    """
     path_args: dict[str, str]
     _body: bytes | None = None
 
     def read_json(self, schema: Schema) -> Any:
-        """Return the body as Python values, valid under ``schema``, to which 10.0 is an integer."""
+        """Return the body as Python values, valid under ``schema``; 10.0 counts as an integer."""
         text = self.read_body()
         body = _parse(text)
         if failure := schema.failure(body, is_large=len(text) > LARGE_BYTES):
@@ -95,7 +97,7 @@ class Request(webob.BaseRequest):
             raise
 
     def read_body(self) -> bytes:
-        """Return the bytes of the body, as many as were announced and are allowed; also a second time."""
+        """Return the bytes of the body, within the announced and allowed length; also a second time."""
         if self._body is not None:
             return self._body
         limit = self.conf.placement.max_request_body_size
@@ -103,8 +105,8 @@ class Request(webob.BaseRequest):
         if announced:
             length = int(announced)
         elif self.environ.get("wsgi.input_terminated"):
-            # A body in chunks has an unknown length: one byte more than allowed reveals a body that is too
-            # long.
+            # A chunked body has an unknown length: reading one byte more than allowed reveals a body that is
+            # too long.
             length = limit + 1
         else:
             length = 0
@@ -120,15 +122,15 @@ class Request(webob.BaseRequest):
         try:
             body: bytes = self.environ["wsgi.input"].read(length)
         except Exception as error:
-            # uWSGI and mod_wsgi pass the body on while it arrives and raise OSError; gunicorn has
-            # errors of its own for a malformed chunk.
+            # uWSGI and mod_wsgi pass the body on while it arrives and raise OSError; gunicorn has its own
+            # errors for a malformed chunk.
             raise MalformedRequest.of("incomplete", detail=str(error)) from None
         return body
 
     def read_query(self, schema: Schema, text: str | None = None) -> MultiDict:
-        """Return all parameters of the query string, or of one that came in a body, in order.
+        """Return all parameters of the query string, or of one in a body, in order.
 
-        The schema has seen an object of the last value of each name.
+        The schema has checked an object with the last value of each name.
         """
         items = self._split_query(text)
         try:
@@ -139,9 +141,9 @@ class Request(webob.BaseRequest):
         return MultiDict(pairs)
 
     def read_query_once(self, schema: Schema) -> MultiDict:
-        """Return all parameters of a query string that has each at most once.
+        """Return all parameters of a query string, each at most once.
 
-        :raises MalformedRequest: one of them is given again.
+        :raises MalformedRequest: a parameter is repeated.
         """
         given = self.read_query(schema)
         refuse_repeated(given, given)
@@ -172,7 +174,7 @@ class Request(webob.BaseRequest):
         """Return the error about a parameter that the schema does not know."""
         known = schema.list_members()
         detail: str = failure
-        # Elsewhere the words are those of the OpenStack service.
+        # Other routes use the words of the OpenStack service.
         if self.route.startswith("/-/"):
             there_are = f"There are: {', '.join(known)}" if known else "There are none"
             detail = f"there is no parameter {name!r}. {there_are}"
@@ -208,9 +210,11 @@ class Request(webob.BaseRequest):
 
 
 def refuse_repeated(given: MultiDict, names: Collection[str]) -> None:
-    """Refuse a query in which one of these parameters is given twice: which value counts would be a guess.
+    """Refuse a query that repeats one of these parameters, since the value would be ambiguous.
 
     :raises MalformedRequest:
+
+    a parameter is repeated
     """
     for name in given:
         if name in names and len(given.getall(name)) > 1:
@@ -225,7 +229,7 @@ def _split_pair(item: str) -> tuple[str, str]:
 def _decode(text: str) -> str:
     """Undo the encoding of a form: ``+`` is a space, percent-decoding gives UTF-8.
 
-    :raises ValueError: the bytes are not UTF-8, or hold the NUL that no database column takes.
+    :raises ValueError: the bytes are not UTF-8, or contain a NUL, which no database column accepts.
     """
     raw = unquote_to_bytes(text.replace("+", " ").encode("latin-1"))
     if b"\0" in raw:

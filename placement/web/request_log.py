@@ -1,4 +1,4 @@
-"""Layer 2: request ids, the Accept default, two log lines (specification 01 section 12)."""
+"""Layer 2 adds request ids, the Accept default and two log lines (specification 01 section 12)."""
 
 import logging
 import re
@@ -10,7 +10,7 @@ from oslo_context.context import RequestContext, generate_request_id
 
 from placement import telemetry
 
-# The name that operators filter on (specification 06 section 5).
+# Operators filter on this name (specification 06 section 5).
 LOG = logging.getLogger("placement.requestlog")
 
 GLOBAL_ID = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}\Z")
@@ -21,13 +21,13 @@ WSGIApp = Callable[[Environ, Any], Iterable[bytes]]
 
 
 def log_requests(application: WSGIApp) -> WSGIApp:
-    """Return ``application`` with a request id on, and a log line for, each of its responses."""
+    """Return ``application`` with a request id and a log line for each response."""
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
         request_id = _identify(environ)
         if environ.get("HTTP_ACCEPT", "") in ("", "*/*"):
             environ["HTTP_ACCEPT"] = "application/json"
-        # The address too: a proxy's header may have put it there.
+        # The address is quoted too, since a proxy's header may have set it.
         who, method = (
             UNSAFE.sub(_escape, environ.get(name) or "-")
             for name in ("REMOTE_ADDR", "REQUEST_METHOD")
@@ -55,20 +55,20 @@ def log_requests(application: WSGIApp) -> WSGIApp:
 
 
 def _identify(environ: Environ) -> str:
-    """Give the request its ids, and the thread a context that no other request left behind."""
+    """Set the ids of the request, and a new context for the thread."""
     request_id: str = generate_request_id()
     environ["openstack.request_id"] = request_id
     claimed = environ.get("HTTP_X_OPENSTACK_REQUEST_ID", "")
     global_id = claimed if GLOBAL_ID.match(claimed) else None
     if global_id:
         environ["openstack.global_request_id"] = global_id
-    # oslo.log takes the ids in log lines from the context that the thread made last.
+    # oslo.log takes the ids in log lines from the last context of the thread.
     RequestContext(request_id=request_id, global_request_id=global_id)
     return request_id
 
 
 def uri(environ: Environ) -> str:
-    """Return prefix, path and query as one word: nothing in it can begin a new log line."""
+    """Return prefix, path and query as one word, which cannot begin a new log line."""
     path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
     shown = quote(path.encode("latin-1", "replace"), safe="/:@!$&'()*+,;=~{}%")
     query = environ.get("QUERY_STRING")

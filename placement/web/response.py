@@ -27,9 +27,10 @@ def json_response(
 ) -> Response:
     """Return a response with a JSON body.
 
-    :param body: a dict for orjson, or ready bytes, perhaps a list of pieces.
-    :param last_modified: UTC, for the cache headers since 1.15. None: ``cache-control`` alone.
-    :param location: a path as :func:`link` returns it; sent as an absolute URL.
+    :param body: a dict for orjson, or ready bytes, or a list of pieces.
+    :param last_modified: the time in UTC for the cache headers since 1.15; None sends ``cache-control``
+        alone.
+    :param location: a path from :func:`link`, sent as an absolute URL.
     """
     if not isinstance(body, list):
         body = [body if isinstance(body, bytes) else orjson.dumps(body)]
@@ -43,10 +44,10 @@ def json_response(
 def shown_response(
     request: Request, body: Any, *, last_modified: datetime | EllipsisType | None = ...
 ) -> Response:
-    """Return the JSON of something that is read again and again, with the checksum of its bytes as its tag.
+    """Return JSON that clients read repeatedly, tagged with the checksum of its bytes.
 
-    304 if the client has it. A date would not do: it has seconds only, and a list that lost a member keeps
-    its date.
+    The answer is 304 if the client has it. A date would not suffice: it has only seconds, and a list that
+    lost a member keeps its date.
     """
     response = json_response(request, body, last_modified=last_modified)
     if request.version < CACHE_HEADERS_SINCE:
@@ -63,7 +64,7 @@ def shown_response(
 
 
 def tagged_response(request: Request, body: Any, tag: str) -> Response:
-    """Return a JSON body under a strong tag, or 304 if the body is None: the client has it."""
+    """Return a JSON body with a strong tag, or 304 if the body is None because the client has it."""
     headers = [("ETag", f'"{tag}"'), ("Cache-Control", "no-cache")]
     if body is None:
         return Response(status=304, headerlist=headers, app_iter=[])
@@ -86,17 +87,17 @@ def empty_response(
 
 
 def newest(moments: Iterable[datetime | None]) -> datetime:
-    """Return the newest moment that is known, or now: rows need not say when they were written."""
+    """Return the newest known time, or now, since rows may lack their time."""
     return max((moment for moment in moments if moment), default=now())
 
 
 def now() -> datetime:
-    """Return the present moment, for what keeps no record of when it changed."""
+    """Return the present time, for objects that do not record their changes."""
     return datetime.now(UTC)
 
 
 def link(request: Request, path: str) -> str:
-    """Return ``path`` under the mount prefix: the form of links in bodies."""
+    """Return ``path`` under the mount prefix, which is the form of links in bodies."""
     return request.environ.get("SCRIPT_NAME", "") + path
 
 
@@ -113,11 +114,11 @@ def _cache_headers(
 
 
 def _location(request: Request, path: str | None) -> list[tuple[str, str]]:
-    """Return an absolute URL, quoted: no line break, and no other host through a proxy's prefix."""
+    """Return an absolute URL, quoted against line breaks and against other hosts in a proxy's prefix."""
     if path is None:
         return []
     if request.environ.get("HTTP_HOST", "").partition(":")[0] == "":
-        # A Host without a name, which would make a URL without one: the server's own stands in for it.
+        # A Host header without a name would make a URL without one, so the server's own name is used.
         request.environ.pop("HTTP_HOST", None)
     scheme, _, host = request.host_url.partition("://")
     scheme = "https" if scheme == "https" else "http"

@@ -1,4 +1,4 @@
-"""How much one request may search: the same bound for candidates and for all that insight answers."""
+"""The bounds of one request's searches, equal for candidates and for everything under ``/-/``."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class ClientGone(errors.Unavailable):
-    """The client has hung up, and the search was ended. No client reads this."""
+    """The client has hung up, so the search was ended. No client reads this error."""
 
     reason = "search_given_up"
     code = "placement.search_given_up"
@@ -25,9 +25,9 @@ class ClientGone(errors.Unavailable):
 
 @contextmanager
 def bound_search(request: Request) -> Iterator[Work]:
-    """Give a request the work that it may spend; that the deadline ended it is logged and counted.
+    """Give a request its budget; log and count an end by the deadline.
 
-    :raises ClientGone: inside, at the next look at the time after the client has hung up.
+    :raises ClientGone: in the block, at the first check of the time after the client has hung up.
     """
     deadline_s = request.conf.api.search_deadline
     has_hung_up = hang_up.make_detector(request.environ)
@@ -49,9 +49,9 @@ def bound_search(request: Request) -> Iterator[Work]:
 
 @contextmanager
 def bound_reading(request: Request) -> Iterator[Work]:
-    """Bound the time that the reading of many queries takes, apart from that of the search.
+    """Bound the time for reading many queries, separately from the search.
 
-    :raises SearchGivenUp: ``Work.go_on`` was called when it was over.
+    :raises SearchGivenUp: ``Work.go_on`` was called after the time had ended.
     """
     with bound_search(request) as work:
         try:
@@ -61,18 +61,17 @@ def bound_reading(request: Request) -> Iterator[Work]:
 
 
 CONNECTION_EVERY_S = 0.05
-"""How often a search looks at its connection.
-
-Each look lends the interpreter to another thread, if one is quick enough to take it, and starts the time
-anew after which a thread may demand it. With a look at every turn a small search beside a hard one waited 100
-to 220 ms in one of a hundred cases, in some runs one of twenty; now 5 to 15 ms.
+"""How often a search checks its connection. Each check lends the interpreter to another thread, if one is
+quick enough to take it, and restarts the time after which a thread may demand it. With a check at every
+step a small search next to a hard one waited 100 to 220 ms in one of a hundred cases, in some runs one of
+twenty; now it waits 5 to 15 ms.
 """
 
 
 class Countdown:
-    """The seconds that are left, counted from the first question: reading the picture does not count.
+    """The remaining seconds, counted from the first call, so that reading the picture does not count.
 
-    Whether the client has hung up is looked at too, at most every ``CONNECTION_EVERY_S``.
+    The countdown also checks whether the client has hung up, at most every ``CONNECTION_EVERY_S``.
     """
 
     def __init__(self, seconds: float, has_hung_up: Callable[[], bool]) -> None:
@@ -82,9 +81,9 @@ class Countdown:
         self._looks_s = 0.0
 
     def remaining_s(self) -> float:
-        """Return the seconds that are left; below 0 when they are over.
+        """Return the remaining seconds; negative after the end.
 
-        :raises ClientGone:
+        :raises ClientGone: the client has hung up
         """
         now = monotonic()
         if now >= self._looks_s:

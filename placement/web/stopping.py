@@ -1,7 +1,7 @@
-"""Whether this process was told to stop, as far as its server says.
+"""The check whether this process must stop, as far as its server shows that.
 
-A server ends when its last request has its answer. What works is let end; what only waits asks here, and ends
-at once. WSGI has no word for it, so each server is asked in its own way.
+A server ends when its last request has its answer. A working request is completed; a request that only waits
+asks here, and ends at once. WSGI does not define this, so each server is asked in its own way.
 """
 
 import select
@@ -14,7 +14,9 @@ from types import FrameType
 from typing import Any
 
 UNTOLD_S = 1.0
-"""The longest wait under mod_wsgi: Apache tells its processes of a stop when all answers are given."""
+"""The longest wait under mod_wsgi: Apache notifies its processes of a stop only when all answers are
+given.
+"""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _OF_PROCESS = Path("/proc/self")
@@ -23,30 +25,30 @@ _is_told = False
 
 
 def note_stop() -> None:
-    """Note that this process was told to stop. A signal handler may call it."""
+    """Note that this process must stop. A signal handler can call this."""
     global _is_told
     _is_told = True
 
 
 def is_told_to_stop() -> bool:
-    """Return whether this process was told to stop; it says no where the server does not tell."""
+    """Return whether this process must stop; False if the server does not show it."""
     return _is_told or ("uwsgi" in sys.modules and bool(_find_pipe_of_uwsgi().poll(0)))
 
 
 def bound_wait(seconds: float) -> float:
-    """Return for how long a request may wait that asks :func:`is_told_to_stop` meanwhile."""
+    """Return how long a request may wait if it calls :func:`is_told_to_stop` meanwhile."""
     return min(seconds, UNTOLD_S) if "mod_wsgi" in sys.modules else seconds
 
 
 def listen_for_stop() -> None:
     """Learn from the signals of a server that handles them in Python, as gunicorn does.
 
-    It has loaded the application, and its handlers continue to be called. uWSGI has handlers that Python does
-    not know, and whoever has none is ended by the signal: then nothing is changed.
+    The server has loaded the application, and its handlers are still called. uWSGI has handlers unknown to
+    Python, and a process without handlers is ended by the signal: then nothing is changed.
     """
     for number in _SIGNALS:
         with suppress(ValueError):
-            # ValueError: not in the main thread, where no signal is handled.
+            # ValueError means that this is not the main thread, which alone handles signals.
             _listen_for(number)
 
 
@@ -64,14 +66,14 @@ def _listen_for(number: int) -> None:
 
 @cache
 def _find_pipe_of_uwsgi() -> "select.poll":
-    """Return what tells that the pipe is closed by which uWSGI ends the threads of a worker.
+    """Return a poll of the pipe that uWSGI closes to end the threads of a worker.
 
-    uWSGI does not say which it is: the one pipe for which its threads wait, beside their sockets. The return
-    type is in quotes, because eventlet, under which other projects run this in their tests, takes it away.
+    uWSGI does not name the pipe: it is the one pipe for which its threads wait, in addition to sockets. The
+    return type is in quotes, because eventlet, which other projects use in their tests, removes it.
     """
     told = select.poll()
     for entry in (_OF_PROCESS / "fd").iterdir():
-        # OSError: it was closed meanwhile, so it is another.
+        # OSError means that the descriptor was closed meanwhile, so it is another one.
         with suppress(OSError):
             if _leads_to(entry.name, "anon_inode:[eventpoll]"):
                 lines = (_OF_PROCESS / "fdinfo" / entry.name).read_text().splitlines()

@@ -1,6 +1,6 @@
-"""Outside all layers: what a client still sends when its request is answered (specification 01 section 7.5).
+"""The unread rest of a body after the answer, outside all layers (specification 01 section 7.5).
 
-Three servers do not see to it: uWSGI, gunicorn and cheroot. Under these the rest is read after the answer,
+Three servers do not handle it: uWSGI, gunicorn and cheroot. Under these the rest is read after the answer,
 within bounds.
 """
 
@@ -24,11 +24,14 @@ LONGEST_S = 10.0
 
 PIECE = 64 * 1024
 LONGEST_LENGTH = 18
-"""Digits of a Content-Length that is read at all."""
+"""The most digits of a Content-Length that is read."""
 
 
 class _Body:
-    """The input of a request. ``left``: the bytes not yet read. ``broken``: no more can be read."""
+    """The input of a request.
+
+    ``left``: the number of bytes not yet read. ``broken``: whether reading has failed.
+    """
 
     def __init__(self, stream: Any, length: int) -> None:
         self._stream = stream
@@ -40,10 +43,10 @@ class _Body:
         try:
             data: bytes = self._stream.read(size)
         except BaseException:
-            # The next bytes on this connection are unknown: the rest is not read.
+            # The next bytes on this connection are undefined, so the rest is not read.
             self.broken = True
             raise
-        # Fewer bytes than asked for are the last ones, by the rules of WSGI.
+        # Fewer bytes than requested are the last ones, by the rules of WSGI.
         ended = size < 0 or len(data) < size
         self.left = 0 if ended else self.left - len(data)
         return data
@@ -70,20 +73,21 @@ def with_rest_read(application: WSGIApp, most: int) -> WSGIApp:
 
 
 def _find_discard(environ: Environ) -> tuple[int, Discard] | None:
-    """Return the length of the body and what discards it; None if no layer of ours has to."""
+    """Return the length of the body and the function that discards it; None if the server does that."""
     text = environ.get("CONTENT_LENGTH")
     if not text:
         in_chunks = environ.get("wsgi.input_terminated")
-        # cheroot takes the rest of a body in chunks for the next request.
+        # cheroot would read the rest of a chunked body as the next request.
         if in_chunks and type(environ["wsgi.input"]).__module__ == "cheroot.server":
             return sys.maxsize, _discard_under_cheroot
         return None
-    # The text may have only digits, and few: int() takes "+1" and "1_0", and raises for thousands of digits.
+    # The text must have only digits, and few: int() also accepts "+1" and "1_0", and raises for thousands of
+    # digits.
     length = int(text) if text.isdecimal() and len(text) <= LONGEST_LENGTH else 0
-    # uWSGI closes the connection, and Apache, still sending, answers 503 whatever the answer was.
+    # uWSGI would close the connection, and Apache, still sending, would answer 503 instead.
     if length and "uwsgi.version" in environ:
         return length, _discard_under_uwsgi
-    # gunicorn reads 64 KiB before it closes; to what is larger nginx answers 502.
+    # gunicorn reads 64 KiB before it closes; for a larger rest nginx would answer 502.
     if length > PIECE and "gunicorn.socket" in environ:
         return length, _discard_under_gunicorn
     return None
@@ -95,15 +99,15 @@ def _discard_under_uwsgi(_: Environ, body: _Body, most: int) -> None:
 
 
 def _discard_under_gunicorn(environ: Environ, body: _Body, most: int) -> None:
-    """Discard the rest behind the back of gunicorn; at the error it closes the connection silently."""
-    # A connection of HTTP/2 carries more than one body.
+    """Discard the rest without gunicorn's parser; raise the error at which it closes silently."""
+    # A connection of HTTP/2 carries several bodies.
     if not body.broken and environ["SERVER_PROTOCOL"].startswith("HTTP/1"):
         _discard_what_arrives(environ["gunicorn.socket"].fileno(), min(body.left, most))
         raise ConnectionResetError(errno.ECONNRESET, "the request body was not read")
 
 
 def _discard_what_arrives(connection: int, left: int) -> None:
-    """Read from a connection that ends afterwards. Less may arrive: the server has read a part already."""
+    """Read from a connection that ends afterwards. Less can arrive, since the server has read a part."""
     deadline = monotonic() + LONGEST_S
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -116,7 +120,7 @@ def _discard_what_arrives(connection: int, left: int) -> None:
 
 
 def _discard_under_cheroot(_: Environ, body: _Body, most: int) -> None:
-    """Read to the end, or raise what makes cheroot close the connection silently."""
+    """Read to the end, or raise the error at which cheroot closes the connection silently."""
     deadline = monotonic() + LONGEST_S
     with suppress(Exception):
         while body.left and not body.broken and most > 0 and monotonic() < deadline:

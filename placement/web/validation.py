@@ -1,4 +1,4 @@
-"""JSON Schema as the service speaks it (specification 01 section 8): compiled once, with its texts."""
+"""JSON Schema in the service's form (specification 01 section 8): compiled once, with its texts."""
 
 import re
 import uuid
@@ -17,10 +17,10 @@ SHOWN_CHARACTERS = 1000
 """A longer value is shown by its beginning and end."""
 
 SHOWN_MEMBERS = 2000
-"""How many members of a value, of all levels together, are printed before the text is shortened."""
+"""The most members of a value, over all levels, that are printed before the text is shortened."""
 
 COMPARED_FAILURES = 100
-"""The number of failures among which the one nearest the root is chosen: each takes some 60 us to word."""
+"""The number of failures among which the one nearest the root is chosen; each takes about 60 us to word."""
 
 UNIQUE = {"uniqueItems": True}
 
@@ -35,7 +35,7 @@ DASH_OFFSETS = (8, 13, 18, 23)
 
 
 def is_uuid_like(value: str) -> bool:
-    """The text is a uuid in any of the spellings that bodies may use (specification 02 section 0.3)."""
+    """Return whether the text is a uuid in a spelling that bodies may use (specification 02 section 0.3)."""
     if USUAL_UUID.match(value):
         return True
     bare = value.replace("urn:", "").replace("uuid:", "").strip("{}").replace("-", "")
@@ -51,7 +51,7 @@ def normalized_uuid(value: str) -> str:
 
 
 def is_strict_uuid(value: str) -> bool:
-    """The text is a uuid with dashes exactly where they belong, in either case."""
+    """Return whether the text is a uuid with dashes exactly where they belong, in either case."""
     return (
         len(value) == 36
         and all(value[offset] == "-" for offset in DASH_OFFSETS)
@@ -60,7 +60,7 @@ def is_strict_uuid(value: str) -> bool:
 
 
 class _Formats(jsonschema.FormatChecker):
-    """The meaning of ``format: uuid``, as jsonschema asks for it, with the judges that use it."""
+    """The meaning of ``format: uuid`` for jsonschema, with the judges that use it."""
 
     def __init__(self, is_uuid: Callable[[str], bool]) -> None:
         super().__init__(formats=())
@@ -82,8 +82,8 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _find_suspects(validator: Any, values: Sequence[Any], schema: Any) -> Iterable[int]:
-    """Return the positions of the values in which words must be looked for."""
-    # A value that is alone may be nearly all of the body: its parts are judged, and not itself before.
+    """Return the positions of the values that jsonschema must check."""
+    # A single value can be nearly all of the body: only its parts are judged, not the value itself before.
     if len(values) == 1:
         return (0,)
     suspects: Iterable[int] = validator.format_checker.judges.find_suspects(values, schema)
@@ -91,7 +91,7 @@ def _find_suspects(validator: Any, values: Sequence[Any], schema: Any) -> Iterab
 
 
 def _check_items(validator: Any, items: Any, instance: Any, _schema: Any) -> Failures:
-    """Look for words only where an element is wrong."""
+    """Word failures only for wrong elements."""
     if isinstance(instance, list):
         for index in _find_suspects(validator, instance, items):
             yield from validator.descend(instance[index], items, path=index)
@@ -100,12 +100,12 @@ def _check_items(validator: Any, items: Any, instance: Any, _schema: Any) -> Fai
 def _check_pattern_properties(
     validator: Any, patterns: Mapping[str, Any], instance: Any, _schema: Any
 ) -> Failures:
-    """Look for words only where a value is wrong."""
+    """Word failures only for wrong values."""
     if not isinstance(instance, dict):
         return
     names, values = list(instance), list(instance.values())
     for pattern, subschema in patterns.items():
-        # The judge first: the pattern is asked only of names whose value would be wrong.
+        # The judge runs first: the pattern is only matched against names with a possibly wrong value.
         matches = _compile(pattern).search
         for at in _find_suspects(validator, values, subschema):
             if matches(names[at]):
@@ -137,7 +137,7 @@ def _check_additional_properties(
     # "(?!)" matches nothing.
     matches = _compile("|".join(patterns) or "(?!)").search
     others = (name for name in instance if name not in known and not matches(name))
-    # At most so many are printed, and a body may have hundreds of thousands.
+    # At most this many are printed, since a body can have hundreds of thousands.
     extra = list(islice(others, SHOWN_MEMBERS))
     if not extra:
         return
@@ -154,20 +154,20 @@ def _check_additional_properties(
 
 
 def _check_type(validator: Any, types: Any, instance: Any, schema: Any) -> Failures:
-    """Print no more of the value than is shown."""
-    # The library's message has the repr of the whole value, which may be megabytes.
+    """Print only the shown part of the value."""
+    # The library's message has the repr of the whole value, which can be megabytes.
     of_library = jsonschema.Draft202012Validator.VALIDATORS["type"]
     yield from of_library(validator, types, _take_excerpt(instance), schema)
 
 
 def _check_unique_items(validator: Any, unique: bool, instance: Any, _schema: Any) -> Failures:
-    """Compare no element with all others, as the library does with what it cannot sort."""
+    """Avoid comparing each element with all others, as the library does for unsortable values."""
     if unique and not validator.format_checker.judges.accepts(UNIQUE, instance):
         yield exceptions.ValidationError(f"{_take_excerpt(instance)!r} has non-unique elements")
 
 
 def _check_any_of(validator: Any, branches: list[Any], instance: Any, _schema: Any) -> Failures:
-    """Word no more failures of a branch than are compared; the library words all that it has."""
+    """Word only as many failures of a branch as are compared; the library would word all."""
     found = []
     for index, branch in enumerate(branches):
         errors = validator.descend(instance, branch, schema_path=index)
@@ -180,7 +180,7 @@ def _check_any_of(validator: Any, branches: list[Any], instance: Any, _schema: A
 
 
 def _make_least_check(keyword: str, kind: str) -> Callable[..., Failures]:
-    """Return the check of a lower bound that says of an empty value what jsonschema says since 4.21."""
+    """Return the check of a lower bound with jsonschema's wording for empty values since 4.21."""
     of_library = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
     def check(validator: Any, least: int, instance: Any, schema: Any) -> Failures:
@@ -195,13 +195,13 @@ def _make_least_check(keyword: str, kind: str) -> Callable[..., Failures]:
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
     {
-        # These functions bound the cost of the words, whatever the body.
+        # These functions bound the cost of the words for any body.
         "anyOf": _check_any_of,
         "items": _check_items,
         "patternProperties": _check_pattern_properties,
         "type": _check_type,
         "uniqueItems": _check_unique_items,
-        # The patterns of these end where the text ends, not also at a newline before the end.
+        # The patterns of these end only at the end of the text, not at a newline before the end.
         "additionalProperties": _check_additional_properties,
         "pattern": _check_pattern,
         # These functions have the same words with every release of the library.
@@ -213,7 +213,7 @@ _Validator = jsonschema.validators.extend(
 
 
 class Failure(str):
-    """The report of a failure, with what it is about: ``keyword`` of the schema, and the ``field``."""
+    """The report of a failure, with the ``keyword`` of the schema and the ``field``."""
 
     keyword: str | None = None
     field: str | None = None
@@ -222,8 +222,8 @@ class Failure(str):
 class Schema:
     """A schema of 2020-12 semantics.
 
-    fastjsonschema says that an instance is valid; jsonschema finds the words for the first failures of one
-    that is not.
+    fastjsonschema decides whether an instance is valid; jsonschema words the first failures of an invalid
+    one.
 
     :param document: the JSON Schema; ``additionalProperties`` may only be true or false.
     :param strict_uuid: ``format: uuid`` means the dashed form of query strings, not the spellings of bodies.
@@ -244,13 +244,14 @@ class Schema:
     def failure(self, instance: Any, *, is_large: bool = False) -> Failure | None:
         """Return the report of the failure nearest the root, or None for a valid instance.
 
-        :param is_large: judge its parts alone, not the whole before them. That takes a millisecond more, and
-            spares a wrong body of megabytes that it is judged twice.
+        :param is_large: judge only the parts, not first the whole. That takes a millisecond more, and avoids
+            judging a wrong body of megabytes twice.
         """
         try:
             if not is_large and self._judges.accepts(self.document, instance):
                 return None
-            # Bounded: a body of some megabytes may have 100,000 failures, which would be worded for seconds.
+            # The number is bounded: a body of some megabytes can have 100,000 failures, and wording them
+            # would take seconds.
             failures = islice(self._validator.iter_errors(instance), COMPARED_FAILURES)
             error = exceptions.best_match(failures)
             return None if error is None else _report(error)
@@ -265,7 +266,7 @@ def _report(error: exceptions.ValidationError) -> Failure:
     else:
         report = Failure(_write_report(error))
     report.keyword = str(error.validator)
-    # The path in the text is the path within a branch of "anyOf", as the library has it.
+    # The path in the text is the path within a branch of "anyOf", as in the library.
     steps = [*error.absolute_path, *([error.name] if isinstance(error, _UnknownMember) else ())]
     report.field = _shorten("".join(f"/{step}" for step in steps))
     return report
@@ -285,7 +286,7 @@ def _write_report(error: exceptions.ValidationError) -> str:
 
 
 def _take_excerpt(value: Any) -> Any:
-    """Return a copy of a tree without what follows its first ``SHOWN_MEMBERS`` members of all levels."""
+    """Return a copy of a tree with only its first ``SHOWN_MEMBERS`` members over all levels."""
     left = iter(range(SHOWN_MEMBERS))
 
     def copy_members(value: Any) -> Any:

@@ -25,7 +25,7 @@ from placement.web import auth, stopping
 LOG = logging.getLogger(__name__)
 
 M_ARENA_MAX = -8
-"""Number of the option in malloc.h of the GNU C library."""
+"""The number of the option in malloc.h of the GNU C library."""
 
 
 def init_application() -> Callable[..., Any]:
@@ -76,16 +76,16 @@ def start(conf: cfg.ConfigOpts, config_files: list[str] | None = None) -> Callab
 def examine(database: Database) -> str | None:
     """Return the revision of a database that the service may use.
 
-    :raises placement.db.schema.SchemaError: its user lacks rights.
+    :raises placement.db.schema.SchemaError: the database user lacks rights.
     """
     schema.require_rights(database)
     return schema.current(database)
 
 
 def _share_memory_pools() -> None:
-    """Let all threads allocate from the same pools, where the C library has one for each thread.
+    """Let all threads allocate from the same pools if the C library has one for each thread.
 
-    20 threads that answer 12 MiB each then need 375 MiB at most, not 930.
+    20 threads that answer 12 MiB each then need at most 375 MiB, not 930.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None and "MALLOC_ARENA_MAX" not in os.environ:
@@ -93,7 +93,7 @@ def _share_memory_pools() -> None:
 
 
 def _announce(conf: cfg.ConfigOpts, revision: str | None) -> None:
-    """Log in one line what starts, with which configuration and database."""
+    """Log the start on one line, with the configuration and database."""
     LOG.info(
         "Placement %s starts. Configuration: %s. Database: %s, at revision %s%s. Authentication: %s.%s",
         VERSION,
@@ -120,14 +120,13 @@ def _workers() -> str:
 
 
 SWITCH_S = 0.001
-"""How long a thread may keep the interpreter that another waits for; Python's own value is 0.005.
-
-A small search needs it several times, and waits so long each time while a hard search runs beside it.
+"""How long a thread can keep the interpreter while another waits; Python's own value is 0.005. A small
+search needs the interpreter several times, and waits this long each time next to a hard search.
 """
 
 
 def _settle() -> None:
-    """Make the process one in which no request waits long for another.
+    """Settle the process so that no request waits long for another.
 
     Objects that live as long as the process are hidden from the garbage collector: a full collection
     visits 130,000 objects of imported modules, for 80 ms in which all requests wait.

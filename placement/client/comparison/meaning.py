@@ -17,7 +17,7 @@ from typing import Any
 from placement.client.comparison.question import ComparedQuestion, QuestionKind
 
 SHOWN = 5
-"""How many differing places of two answers are named."""
+"""The most differing places of two answers that are named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from placement.client.comparison.survey import Inhabitants
 from placement.client.pool import asking_threads
 
 SECOND_LOOKS = 2
-"""How often a question with different answers is repeated: the cloud may have changed in between."""
+"""The number of repetitions of a question with different answers: the cloud may have changed in between."""
 
 
 @dataclass(frozen=True, slots=True)

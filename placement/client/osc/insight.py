@@ -14,7 +14,7 @@ from placement.client.sending import require_names
 
 NEWEST = "1.39"
 TOO_OLD = 10
-"""Minor versions below this have no searches; the default of osc-placement is 1.0."""
+"""Minor versions below this one lack searches; the default of osc-placement is 1.0."""
 
 
 def add_avoid_option(parser: argparse.ArgumentParser) -> None:

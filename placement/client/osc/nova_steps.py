@@ -14,7 +14,7 @@ from placement.client.plans import Step, consumer_of
 from placement.printable import quote_word
 
 VERSION = "2.56"
-"""Since it a migration to a named host is checked by the scheduler, whether it is live or cold."""
+"""Since this version the scheduler checks a migration to a named host, whether it is live or cold."""
 
 
 def placement_adapter(app: Any) -> adapter.Adapter:

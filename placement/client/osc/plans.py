@@ -19,7 +19,7 @@ from placement.printable import escape_unprintable
 REMOVED = "(removed)"
 
 MOST_COST = 1_000_000
-"""The service takes no greater cost of a step."""
+"""The largest cost of a step that the service accepts."""
 
 
 class CreatePlan(command.Lister):

@@ -10,7 +10,7 @@ from cliff.columns import FormattableColumn
 from placement.printable import escape_unprintable
 
 WIDTH = 60
-"""The width of a value: 80 columns without the names of the fields."""
+"""The width of a value: 80 columns minus the names of the fields."""
 
 BAR = 10
 FULL, HIGH = 0.95, 0.75

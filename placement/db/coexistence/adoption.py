@@ -19,7 +19,7 @@ from placement.printable import escape_unprintable
 LOG = logging.getLogger(__name__)
 
 BATCH = 500
-"""Providers that are counted again in one transaction."""
+"""The number of providers that one transaction counts again."""
 
 _providers = models.resource_providers
 _inventories = models.inventories

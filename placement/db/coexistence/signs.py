@@ -79,10 +79,12 @@ SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
         _mark(_providers),
     )
 )
-"""Checksums by which a change of a provider shows that stepped no generation; 0 without a coexistence."""
+"""Checksums that show a change of a provider even without a step of its generation; 0 without a
+coexistence.
+"""
 
 BLOCK_BITS = 5
-"""The ids of providers that are compared, and read again, together differ in so many bits."""
+"""The ids of providers in one block, which are compared and read together, differ in this many bits."""
 
 Rows = Mapping[int, Sequence[Any]]
 """The rows that were read of each block, by ``provider id >> BLOCK_BITS``."""

@@ -39,20 +39,20 @@ _providers = models.resource_providers
 _coexistence = models.coexistence
 
 BATCH = 500
-"""Providers whose generations are noted in one transaction."""
+"""The number of providers per transaction whose generations are stored."""
 
 BEGUN = 1
-"""The id of the row that says since when; that of the other row is larger."""
+"""The id of the row that records the begin; the id of the other row is larger."""
 
 UNDER_WAY: ColumnElement[bool] = exists(
     select(literal(1)).select_from(_coexistence).where(_coexistence.c.id == literal_column(str(BEGUN)))
 )
-"""The old service may write too."""
+"""The condition that the old service may write too."""
 
 IS_FOREIGN: ColumnElement[bool] = or_(
     _providers.c.own_generation.is_(None), _providers.c.own_generation != _providers.c.generation
 )
-"""The provider was written by another service since this one wrote it."""
+"""The condition that another service wrote the provider after this one did."""
 
 IS_NOTED: ColumnElement[bool] = exists(
     select(literal(1)).select_from(_coexistence).where(_coexistence.c.id > literal_column(str(BEGUN)))

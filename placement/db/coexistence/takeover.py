@@ -14,7 +14,7 @@ from placement.db.database import Access, Database, Transaction
 _ids = models.resource_providers.c.id
 
 TellProgress = Callable[[str, int, int], object]
-"""Told what is counted, how many rows of it are, and how many there are."""
+"""A callback that takes the name of the count, the rows done and the total."""
 
 
 def _tell_nobody(what: str, done: int, total: int) -> None:

@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 60.0
 STEP_S = 0.25
-"""How long one request counts derived values before it continues with its own work."""
+"""The time for which a request counts derived values before it continues with its own work."""
 
 
 class ForeignWriteWatch:

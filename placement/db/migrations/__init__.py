@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection
 
 Progress = Callable[[str, int, int], object]
-"""Called with what is being done, how many rows of it are done, and how many there are."""
+"""A callback that takes the current work, the rows done and the total."""
 
 
 class MigrationBlocked(Exception):

@@ -15,7 +15,7 @@ from placement.db import cluster_lock, dialects, driver_errors
 from placement.db.migrations import Progress, afterwards
 
 BATCH = 2000
-"""Ids whose rows are updated in one statement."""
+"""The number of ids whose rows one statement updates."""
 
 TABLE_OPTIONS: Any = {
     "mysql_engine": "InnoDB",
@@ -23,13 +23,14 @@ TABLE_OPTIONS: Any = {
     "mariadb_engine": "InnoDB",
     "mariadb_charset": "utf8mb4",
 }
-"""The options of every table, whatever the defaults of the server are."""
+"""The options of every table, which override the defaults of the server."""
 
 LOOK_EVERY_S = 0.5
 
 TRIES_S = 10.0
-"""How long :func:`all_tables` tries for its locks without making other transactions wait. A fleet that never
-pauses has no such moment: then the locks are waited for, and a deadlock (1213) makes the others begin again.
+"""How long :func:`all_tables` tries for its locks without making other transactions wait. A fleet that
+never pauses has no such moment: then the migration waits for the locks, and a deadlock (1213) makes the
+others begin again.
 """
 
 PAUSE_S = 0.005
@@ -43,7 +44,7 @@ _TABLES = sa.text(
     "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()"
     " AND table_type = 'BASE TABLE' AND table_name <> :lock ORDER BY table_name"
 ).bindparams(lock=cluster_lock.TABLE)
-"""All but the one in which who changes them says that it lives."""
+"""All tables except the one in which the lock's holder shows that it is alive."""
 
 
 def table(metadata: sa.MetaData, name: str, *items: Any) -> sa.Table:

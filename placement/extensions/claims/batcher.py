@@ -20,8 +20,8 @@ MOST = 32
 """The largest number of questions that are answered together."""
 
 PATIENCE_S = 0.5
-"""The time after which a question whose turn has not come is answered alone: the others may wait for a lock
-that it does not need.
+"""The time after which a waiting question is answered alone: the others may wait for a lock that it does
+not need.
 """
 
 

@@ -24,20 +24,21 @@ from placement.objects.replacement import ConsumerChange
 LOG = logging.getLogger(__name__)
 
 MOST_SEEN = 1000
-"""Expired holds that are read at once."""
+"""The number of expired holds that are read at once."""
 
 MOST_AT_ONCE = 200
-"""Consumers that are removed in one transaction."""
+"""The number of consumers that one transaction removes."""
 
 PATIENCE_S, SHORT_S = 2.0, 0.05
-"""How long to wait for rows that others have locked, and for rows that were waited for in vain before. The
-removal of expired holds takes a fraction of the first as a rule."""
+"""How long to wait for locked rows, and for rows for which a wait has failed before. The removal of
+expired holds usually takes a fraction of the first time.
+"""
 
 _left_behind: WeakKeyDictionary[Database, frozenset[int]] = WeakKeyDictionary()
-"""The consumers for which this process has waited in vain: it does not wait for them again."""
+"""The consumers for which this process has waited without success: it does not wait for them again."""
 
 _warned: WeakKeyDictionary[Database, str] = WeakKeyDictionary()
-"""Why the end of holds could not be written, as this process has logged it: it logs each reason once."""
+"""The logged reasons why holds could not be ended: this process logs each reason once."""
 
 
 class _Removal(NamedTuple):

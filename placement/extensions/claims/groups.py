@@ -18,8 +18,9 @@ LOG = logging.getLogger(__name__)
 DRAW = random.SystemRandom()
 
 LOOKED_AT, FOR_EACH = 20, 4
-"""Groups that are looked at when new ones have begun, at least, and for each of them: of so many in a row,
-those without members go."""
+"""The least number of successive groups that are checked when new ones have begun, and the number for each
+new one; those without members are removed.
+"""
 
 
 class GroupNotFound(errors.NotFound):

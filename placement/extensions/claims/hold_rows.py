@@ -23,7 +23,7 @@ _consumers = models.consumers
 _HAS_EXPIRED: ColumnElement[bool] = _holds.c.expires_at <= NOW
 
 ANY_EXPIRED: ColumnElement[bool] = exists(select(literal(1)).select_from(_holds).where(_HAS_EXPIRED))
-"""Some hold has expired: a look into an index that is nearly always empty."""
+"""The condition that a hold has expired: a search in an index that is nearly always empty."""
 
 
 class Hold(NamedTuple):

@@ -10,4 +10,4 @@ ROUTES: dict[str, dict[str, Actions]] = {
     "/-/groups/{name:.+}": {"GET": shows(handlers.show_group, "groups:show")},
     "/-/holds": {"GET": shows(handlers.list_holds, "holds:list")},
 }
-"""Claims decided here (specification 09), there if ``[insight]/claims`` is set too."""
+"""Claims with chosen places (specification 09), served if ``[insight]/claims`` is set too."""

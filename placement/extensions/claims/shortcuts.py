@@ -40,11 +40,12 @@ from placement.placing.wishes import NoPlace
 from placement.search.work import Work
 
 FIRST_TRY = (10, 10_000)
-"""The cost that a quick try may have: a part of the time, and placements. Others may wait for it."""
+"""The budget of a quick try, in time and placements, since other claims may wait for it."""
 
 AGE_S, CALM_S = 0.1, 1.0
-"""How old the picture may be, unless somebody was overtaken since ``CALM_S``: where all go for the same few
-hosts, asking first is cheaper."""
+"""The allowed age of the picture, unless a claim was overtaken within ``CALM_S``: if all claims want the
+same few hosts, a fresh picture is cheaper.
+"""
 
 
 @dataclass(slots=True)

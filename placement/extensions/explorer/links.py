@@ -12,7 +12,7 @@ KINDS: Final = ("consumer", "project")
 # page would show them.
 _BEGIN = r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?[/?#]"
 _REST = r"[!#-&(-;=?-\[\]_a-z~]"
-"""The characters that a URL may have, without quotation marks, braces, and the like."""
+"""The characters of a URL, without quotation marks, braces, and the like."""
 
 
 def read(conf: cfg.ConfigOpts) -> dict[str, str]:

@@ -9,4 +9,4 @@ ROUTES: dict[str, dict[str, Actions]] = {
     "/-/explorer/": {"GET": acts(handlers.show_file, None)},
     "/-/explorer/{path:.+}": {"GET": acts(handlers.show_file, None)},
 }
-"""Static files, which hold no data and ask for no rule (specification 07 section 7), and where they lead."""
+"""Static files, which contain no data and need no rule (specification 07 section 7), and the links."""

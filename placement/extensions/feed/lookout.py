@@ -11,10 +11,12 @@ from placement.extensions.feed.feed import Token, find_token
 
 LOOK_EVERY_S = 0.2
 COEXISTENCE_LOOK_EVERY_S = 2.0
-"""Looks then cost the database up to 180 ms each (:mod:`placement.db.coexistence.signs`)."""
+"""The interval during a coexistence, when a query takes the database up to 180 ms
+(:mod:`placement.db.coexistence.signs`).
+"""
 
 HUNG_UP_S = 1.0
-"""The longest time before the service notices that a client has hung up, or that the process is to stop."""
+"""The longest time before the service notices that a client has hung up, or that the process must stop."""
 
 
 class Lookout:

@@ -20,7 +20,7 @@ _COLUMNS = {
     "project_id": "project",
     "request_id": "request_id",
 }
-"""The filters of a question, and the columns that they compare."""
+"""The filters of a query, and the columns that they compare."""
 
 
 class HistoryNotKept(errors.NotFound):

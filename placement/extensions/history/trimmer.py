@@ -14,10 +14,10 @@ from placement.extensions.history import history_rows
 LOG = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 500
-"""Rows that one transaction deletes."""
+"""The number of rows that one transaction deletes."""
 
 PAUSES_S = (1.0, 60.0)
-"""The pauses between two parts while there are more rows, and otherwise."""
+"""The pauses between two parts: while more rows remain, and otherwise."""
 
 
 class Trimmer:

@@ -23,8 +23,9 @@ LOG = logging.getLogger(__name__)
 
 FRESH_S = 15.0
 PATIENCE_S = 60.0
-"""The cloud is left out for this long after the database did not answer: the other metrics must be served in
-time, and each attempt may take as long as a request waits for the database."""
+"""How long the cloud is left out after the database did not answer: the other metrics must be served in
+time, and each attempt can take as long as a request waits for the database.
+"""
 
 
 @dataclass(frozen=True, slots=True)

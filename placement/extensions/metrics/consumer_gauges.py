@@ -12,7 +12,7 @@ from placement.extensions.metrics.metric_lines import escape, write_head
 NAME = "openstack_placement_consumer_usage"
 COMPLETE = "placement_consumer_usage_complete"
 NO_TYPE = "unknown"
-"""The word for no type, as in the usages of a project."""
+"""The word for a missing type, as in the usages of a project."""
 
 
 def write_gauges(db: Database) -> Iterator[bytes]:

@@ -33,7 +33,7 @@ OPERATION = ("method", "route")
 NO_OPERATION = ("other", "none")
 
 LongList = Callable[[Picture], Iterator[bytes]]
-"""Writes gauges of more series than should be in memory at once, part by part."""
+"""A function that writes gauges with more series than should be in memory at once, part by part."""
 
 
 class Metrics:

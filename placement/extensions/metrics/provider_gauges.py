@@ -12,7 +12,7 @@ from placement.objects.picture import Picture
 from placement.search.cloud import Cloud
 
 CHUNK = 1000
-"""Providers in one part of the answer."""
+"""The number of providers in one part of the answer."""
 
 PREFIX = "openstack_placement_"
 TRAIT = "placement_provider_trait_info"

@@ -21,7 +21,7 @@ from placement.search.cloud import Cloud
 from placement.search.work import Work, WorkEnded
 
 MOST_READ = 300_000
-"""Allocations that are read: no more trees after so many. Some 350 bytes each."""
+"""The number of allocations after which no more trees are read. An allocation takes about 350 bytes."""
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ from placement.search.work import Work, WorkEnded
 DRAW = random.SystemRandom()
 
 MOST_STUCK = 100
-"""The most consumers that cannot leave that are named."""
+"""The most consumers without a place that are named."""
 
 
 class AggregateNotFound(errors.NotFound):

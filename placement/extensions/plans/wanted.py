@@ -82,7 +82,7 @@ class Permission:
 
 
 MIGRATION = "MIGRATION"
-"""The type of consumers that hold room for another one, in Nova too."""
+"""The type of consumers that hold room for another consumer, in Nova too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class MalformedAlternatives(errors.Malformed):
         "most": "'or' is there {count} times, and at most {most} are taken.",
         "one_of": "The query of 'or' number {position}: {detail}",
     }
-    """Numbers are those of ``chosen``, in which the query string itself is 0."""
+    """Numbers as in ``chosen``, where the query string itself is 0."""
 
 
 def read_queries(request: Request, given: MultiDict, first: MultiDict) -> list[MultiDict]:

@@ -16,7 +16,7 @@ MOST = 10_000
 """The most records of one answer: a year of one each hour."""
 
 FORECAST_MS = 30 * DAY_MS
-"""The line goes through the records of so long before the last one."""
+"""The time before the last record whose records determine the line."""
 
 FAR_MS = 36_500 * DAY_MS
 """The farthest date that is shown: a hundred years from now."""

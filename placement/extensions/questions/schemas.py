@@ -10,7 +10,7 @@ from placement.web.validation import Schema
 DEFAULT_TOP = 20
 
 REPEATABLE = frozenset({"or"})
-"""Of the parameters that are not those of a search: the others are given at most once."""
+"""The own parameters of these queries, which are given at most once each."""
 
 _OR = {"or": {"type": "string", "minLength": 1}}
 EXPLAIN_OWN = _OR | {

@@ -20,7 +20,7 @@ Shapes = Mapping[str, CandidateRequest]
 """Requests by name."""
 
 MOST = 100
-"""The most shapes: each is as much work as a request."""
+"""The most shapes: each costs as much work as a request."""
 
 
 def read(conf: cfg.ConfigOpts) -> dict[str, CandidateRequest]:

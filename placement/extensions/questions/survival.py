@@ -36,7 +36,7 @@ from placement.search.tally import Stopped
 from placement.search.work import Work, WorkEnded
 
 MOST_NAMED = 100
-"""The most homeless consumers that are named of one place."""
+"""The most homeless consumers of one place that are named."""
 
 
 class FailureDomain(NamedTuple):
@@ -55,8 +55,7 @@ class Homeless(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A place that must not fail: how many consumers it has, how many are homeless, and the first of these.
-    """
+    """A place that must not fail: how many consumers it has, how many are homeless, and the first ones."""
 
     place: FailureDomain
     consumers: int

@@ -40,10 +40,10 @@ from placement.search.search import search
 from placement.search.work import Work
 
 PLACEMENTS = 10
-"""Placements for each search of the work factor."""
+"""The number of placements for each search of the work factor."""
 
 WORK_SHARE = 4
-"""The share of the work left that each placement may take: a fourth."""
+"""The divisor of the remaining work for each placement: a fourth."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from placement.extensions.plans.planning.state import State
 from placement.placing.wishes import ChosenPlace
 
 MOST_TRIED = 5_000
-"""Sets that are tried for one place before the cheapest one found stands."""
+"""The most sets that are tried for one place; then the cheapest one found is used."""
 
 MOST_OPTIONS = 300
-"""Shares and removals of one place that are looked at: a pool may serve thousands of consumers."""
+"""The most shares and removals of one place that are considered: a pool can serve thousands of consumers."""
 
 
 @dataclass(frozen=True, slots=True)

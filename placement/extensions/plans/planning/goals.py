@@ -23,13 +23,13 @@ from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
 MOST_PLACES = 20_000
-"""Places that are looked at for one request."""
+"""The most places that are considered for one request."""
 
 MOST_PACKED = 2_000
-"""Ways to put several requests into places that are tried before it is not certain that they do not fit."""
+"""The most distributions of several requests that are tried before the answer is uncertain."""
 
 MOST_OVERLAPPING = 300
-"""Places with room of which some take from one another, up to which other ways are tried."""
+"""The number of places that share room up to which other distributions are tried."""
 
 
 class GoalReached(NamedTuple):
@@ -363,9 +363,7 @@ class EmptyAim:
         return max(sorted(map(len, found))[: self.goal.count], default=0)
 
     def list_leaving(self) -> list[Share]:
-        """Return the shares that must leave: all in the domains, or if some suffice, the ones that cannot
-        leave.
-        """
+        """Return the shares that must leave: all in the domains, or those that cannot leave."""
         are_enough = self.goal.count < len(self.costs)
         numbers = [n for n, cost in enumerate(self.costs) if cost == inf or not are_enough]
         return [share for number in numbers for share in self.shares_in(number)]

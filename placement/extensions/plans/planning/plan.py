@@ -58,34 +58,36 @@ from placement.search.work import Work, WorkEnded
 LOG = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 20
-"""Sets that leave for which places are looked for before the programme chooses."""
+"""The number of sets of departures for which places are searched before the programme chooses."""
 
 MOST_STUCK = 200
-"""Places for a further request that are passed over since something that must leave found no place."""
+"""The number of places for a further request that are skipped because a departure found no place."""
 
 PLENTY = 50
-"""The number of places with room from which on the programme of counts leaves out that a kind needs any."""
+"""The number of places with room from which on the programme of counts leaves out kinds that do not need
+room.
+"""
 
 FEW = 300
-"""Places of each kind, and of the goal, in the first programme of counts: mostly the cheapest plan is there.
-
-Of 2,500 hosts with GPUs such a programme is solved in 0.1 s, with all places it takes 1 to 4 s.
+"""The number of places of each kind, and of the goal, in the first programme of counts, which usually
+contain the cheapest plan. For 2,500 hosts with GPUs such a programme is solved in 0.1 s; with all places
+it takes 1 to 4 s.
 """
 
 MOST_SOLUTIONS = 20
-"""Ends of the programme whose order is looked for."""
+"""The number of ends of the programme whose order is searched."""
 
 MOST_SHARES = 400
-"""Shares that are in a programme which does not have all."""
+"""The number of shares in a programme that does not have all."""
 
 MOST_PLACES = 60
-"""Places with room for each kind of shares that are in such a programme."""
+"""The number of places with room for each kind of shares in such a programme."""
 
 MOST_OF_WHOLE = 4_000
-"""Places of each kind that are in a programme which has all shares."""
+"""The number of places of each kind in a programme that has all shares."""
 
 MOST_PLACES_READ = 20_000
-"""Places of a request by which trees are put in order."""
+"""The number of places of a request by which trees are sorted."""
 
 WHOLE = 64
 """The number of shares up to which all are in the programme."""
@@ -94,10 +96,12 @@ WALKED = 24
 """The number of shares up to which the walk is tried."""
 
 MOST_STATES = 20_000
-"""States that one walk looks at."""
+"""The number of states that one walk visits."""
 
 STATES_FIRST = 200
-"""States that a walk looks at before the programme: 0.02 s, where 20 ends with their orders take 0.3 s."""
+"""The number of states that a walk visits before the programme: 0.02 s, where 20 ends with their orders
+take 0.3 s.
+"""
 
 
 def list_trees(cloud: Cloud, known: NameSets | None, goal: Goal, work: Work) -> Sequence[int]:

@@ -23,7 +23,9 @@ from placement.search.index_set import Mask
 from placement.search.work import Work
 
 MOST_PAIRS = 1_000
-"""Pairs of ends of a consumer's two parts up to which it is looked which go together: 5 ms of a processor."""
+"""The number of end pairs of a consumer's two parts up to which their match is tested: 5 ms of a
+processor.
+"""
 
 
 class Solution(NamedTuple):
@@ -112,8 +114,7 @@ class Programme:
                 load[column] = load.get(column, 0.0) - amount
 
     def _add_blocker(self, share: Share) -> None:
-        """Require that a share moves only together with the part of its consumer whose units are wrong now.
-        """
+        """Require that a share moves only with the part of its consumer that has wrong units now."""
         blocker = self._scene.find_blocker(share)
         if blocker is not None and share.number in self._moves:
             row = {self._moves[share.number]: 1.0}

@@ -23,7 +23,7 @@ from placement.search.search import search
 from placement.search.work import Work
 
 Slot = tuple[int, str]
-"""A provider index and a class: where there is room, or not."""
+"""A slot: a provider index and a class."""
 
 
 def sum_slots(allocations: AmountsByIndex) -> dict[Slot, int]:
@@ -218,8 +218,7 @@ class Scene:
         return sum_slots(self.occupants[occupant].elsewhere)
 
     def cheapest(self, share: Share) -> float:
-        """Return the least cost of the departure of a share; its consumer's shares divide a removal's cost.
-        """
+        """Return the least cost of the departure of a share; its consumer's shares divide a removal."""
         return self._cheapest(share.occupant, share.root)
 
     def cost_to_empty(self, root: int) -> float:

@@ -23,10 +23,10 @@ from placement.search.request import CandidateRequest
 from placement.search.work import Work
 
 MOST_ORDERS = 2_000
-"""Steps that are tried to find an order."""
+"""The number of steps that are tried to find an order."""
 
 MOST_ORDERED = 100
-"""Moves of which several orders are tried."""
+"""The number of moves up to which several orders are tried."""
 
 
 class Unplaceable(NamedTuple):

@@ -15,20 +15,19 @@ from placement.search.work import Work
 LOG = logging.getLogger(__name__)
 
 MOST_VARIABLES = 30_000
-"""A programme of more would not be solved within a deadline."""
+"""The number of variables beyond which a programme could not be solved within a deadline."""
 
 OLDEST_SCIPY = (1, 15)
-"""The first release that was seen to let other threads run while it solves: 1.10.1 stopped them for 35 s."""
+"""The first release that lets other threads run while it solves: 1.10.1 stopped them for 35 s."""
 
 MOST_TIMES_DEARER = 1e6
-"""The largest ratio of a step's cost to the cheapest one: a dearer step counts as this much dearer.
-
-The solver is right to a millionth part of what it adds up. With smaller costs than the true ones its optimum
-is a bound all the same.
+"""The largest ratio of a step's cost to the cheapest one: a more expensive step counts as this much. The
+solver is exact to a millionth of its sums. With smaller costs than the true ones its optimum is still a
+bound.
 """
 
 TOLERANCE = 1e-6
-"""The part by which a bound of the solver may be wrong."""
+"""The relative error of the solver's bounds."""
 
 
 class ProgrammeTooLarge(Exception):

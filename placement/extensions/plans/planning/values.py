@@ -80,7 +80,7 @@ class Limits:
 
 
 ROUNDING = 1e-9
-"""Costs that differ by so small a part are equal: they are sums of floats, in orders of their own."""
+"""The relative difference below which costs are equal: they are sums of floats in different orders."""
 
 
 def reaches(bound: float, cost: float) -> bool:

@@ -15,7 +15,7 @@ from placement.placing.wishes import ChosenPlace
 from placement.search.work import Work
 
 MOST_PLACES = 200
-"""Places of one share, beyond which not all of its moves are tried."""
+"""The number of places of one share beyond which not all of its moves are tried."""
 
 
 @dataclass(slots=True)
