@@ -320,7 +320,7 @@ def test_name_is_what_exists_or_what_the_entry_has(service: Service, state: str,
     assert {each["name"] for each in writes(service)} == {""}
 
     assert service.send("DELETE", f"/resource_providers/{host}").status == 204
-    told = update(models.history).values(state_before=state, state_after=None)
+    told = update(history_tables.history).values(state_before=state, state_after=None)
     service.db.write(lambda tx: tx.change(told))
     assert [each["name"] for each in writes(service, "limit=1")] == [name]
 

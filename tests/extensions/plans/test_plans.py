@@ -283,6 +283,31 @@ def test_members_that_may_not_move_are_not_brought_together(service: Service) ->
     assert len(make(service, goal)["steps"]) == 1
 
 
+def test_a_member_on_two_hosts_makes_room_for_another(service: Service) -> None:
+    """Moving the two others, which cost less, finds only one host that has no member."""
+    world = World(service)
+    hosts = [world.host(VCPU=4) for _ in range(3)]
+    claim = {"consumer_generation": None, "project_id": "p", "user_id": "u", "groups": ["g"]}
+    claim |= {"consumer_type": "INSTANCE", "query": "resources=VCPU:1"}
+    members = [new_uuid() for _ in range(3)]
+    body: dict[str, Any] = {"claims": [{**claim, "consumer_uuid": uuid} for uuid in members]}
+    body["groups"] = {"g": {"rule": "apart"}}
+    assert service.request("POST", "/-/claims", json=body).status_int == 200
+    for uuid, places in zip(members, (hosts[1:], hosts[2:], hosts[2:]), strict=True):
+        world.claim({host: {"VCPU": 1} for host in places}, uuid, generation=1)
+
+    plan = make(service, {"keep": ["g"]})
+
+    assert len(plan["steps"]) == 2
+    for step in plan["steps"]:
+        world.claim(
+            {host: held["resources"] for host, held in step["allocations"].items()},
+            step["consumer_uuid"],
+            generation=step["consumer_generation"],
+        )
+    assert make(service, {"keep": ["g"]})["steps"] == []
+
+
 def test_a_removal_is_a_write_of_nothing(service: Service) -> None:
     world = World(service)
     host = world.host(VCPU=4)

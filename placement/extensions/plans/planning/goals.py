@@ -1,7 +1,7 @@
 """The goal of a plan on a cloud: whether it holds, its cost, and what may leave (10 section 3). Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -437,6 +437,10 @@ class EmptyAim:
         return Departures(moved, tuple(sorted(removed)), cost, emptied=roots)
 
 
+def _leave(shares: Collection[Share]) -> Departures:
+    return Departures(tuple(shares), (), sum(share.cost for share in shares))
+
+
 # -- rules of groups hold ------------------------------------------------------------------------
 
 
@@ -480,7 +484,11 @@ class KeepAim:
         return most
 
     def attempts(self) -> Attempts:
-        """Yield the cheapest movable members that are surplus in their domains."""
+        """Yield the cheapest movable members that are surplus in their domains.
+
+        A member in several domains takes a place in each of them. So the second attempt moves the parts of
+        such members instead: a part can join another part of its member.
+        """
         moved: dict[int, Share] = {}
         for name in self.goal.groups:
             for uuid in self._choose_members(name):
@@ -488,8 +496,23 @@ class KeepAim:
                 if not mine or not all(map(self.scene.may_move, mine)):
                     return
                 moved |= {share.number: share for share in mine}
-        cost = sum(share.cost for share in moved.values())
-        yield Departures(tuple(moved.values()), (), cost)
+        yield _leave(moved.values())
+        parts = {share.number: share for name in self.goal.groups for share in self._choose_parts(name)}
+        if parts and parts.keys() != moved.keys():
+            yield _leave(parts.values())
+
+    def _choose_parts(self, name: str) -> Iterator[Share]:
+        """Yield the surplus parts of an apart group, first those of members in several domains."""
+        rule, domains = self.scene.members.rules[name], self._start.domains(name)
+        if rule.rule == "together":
+            return
+        counts = Counter(domain for each in domains.values() for domain in each)
+        for uuid in sorted(domains, key=lambda uuid: (-len(domains[uuid]), uuid)):
+            for share in filter(self.scene.may_move, self._shares_of(uuid)):
+                left = rule.domains(self.scene.trees_of([share.place]), self.scene.aggregates)
+                if any(counts[domain] > rule.at_most for domain in left):
+                    counts.subtract(left)
+                    yield share
 
     def _choose_members(self, name: str) -> list[str]:
         """Return the cheapest members that are surplus in their domains."""
