@@ -85,7 +85,7 @@ class Request(webob.BaseRequest):
         body = _parse(text)
         if failure := schema.failure(body, is_large=len(text) > LARGE_BYTES):
             place = {"field": failure.field, "keyword": failure.keyword}
-            raise MalformedRequest.of("body", detail=failure, **place)
+            raise MalformedRequest.for_rule("body", detail=failure, **place)
         return body
 
     def read_provider_body(self, schema: Schema) -> Any:
@@ -114,7 +114,7 @@ class Request(webob.BaseRequest):
         if length > limit and (announced or len(body) > limit):
             raise BodyTooLarge(limit=limit)
         if announced and len(body) < length:
-            raise MalformedRequest.of("incomplete", detail=f"{len(body)} of {length} bytes")
+            raise MalformedRequest.for_rule("incomplete", detail=f"{len(body)} of {length} bytes")
         self._body = body
         return body
 
@@ -124,7 +124,7 @@ class Request(webob.BaseRequest):
         except Exception as error:
             # uWSGI and mod_wsgi pass the body on while it arrives and raise OSError; gunicorn has its own
             # errors for a malformed chunk.
-            raise MalformedRequest.of("incomplete", detail=str(error)) from None
+            raise MalformedRequest.for_rule("incomplete", detail=str(error)) from None
         return body
 
     def read_query(self, schema: Schema, text: str | None = None) -> MultiDict:
@@ -136,7 +136,7 @@ class Request(webob.BaseRequest):
         try:
             pairs = [_split_pair(item) for item in items]
         except ValueError as error:
-            raise MalformedRequest.of("query", detail=str(error)) from None
+            raise MalformedRequest.for_rule("query", detail=str(error)) from None
         self.check_query(schema, dict(pairs))
         return MultiDict(pairs)
 
@@ -155,7 +155,9 @@ class Request(webob.BaseRequest):
             field = failure.field.removeprefix("/") if failure.field else None
             if failure.keyword == "additionalProperties":
                 raise self._refuse_parameter(schema, failure, field or "")
-            raise MalformedRequest.of("query", detail=failure, field=field, keyword=failure.keyword)
+            raise MalformedRequest.for_rule(
+                "query", detail=failure, field=field, keyword=failure.keyword
+            )
 
     def _refuse_parameter(self, schema: Schema, failure: Failure, name: str) -> MalformedRequest:
         """Return the error about a parameter that the schema does not know."""
@@ -164,7 +166,7 @@ class Request(webob.BaseRequest):
         # Other routes use the words of the OpenStack service.
         if self.route.startswith("/-/"):
             detail = f"there is no parameter {name!r}. There are: {', '.join(known)}"
-        refused = MalformedRequest.of(
+        refused = MalformedRequest.for_rule(
             "parameter", detail=detail, field=name, keyword=failure.keyword
         )
         vars(refused)["near"] = find_near(name, known)
@@ -204,7 +206,7 @@ def refuse_repeated(given: MultiDict, names: Collection[str]) -> None:
     """
     for name in given:
         if name in names and len(given.getall(name)) > 1:
-            raise MalformedRequest.of("query", detail=f"'{name}' is given twice", field=name)
+            raise MalformedRequest.for_rule("query", detail=f"'{name}' is given twice", field=name)
 
 
 def _split_pair(item: str) -> tuple[str, str]:
@@ -230,7 +232,7 @@ def _parse(body: bytes) -> Any:
         if LONG_NUMBER.search(body):
             values = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise MalformedRequest.of("json", detail=str(error)) from None
+        raise MalformedRequest.for_rule("json", detail=str(error)) from None
     if b"\\u0000" in body and NUL_ESCAPE.search(body):
-        raise MalformedRequest.of("json", detail="NUL characters are not allowed")
+        raise MalformedRequest.for_rule("json", detail="NUL characters are not allowed")
     return values

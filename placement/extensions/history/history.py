@@ -93,7 +93,7 @@ def _read_time(name: str, text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         detail = f"'{name}' is not a time: {error}"
-        raise MalformedRequest.of("query", detail=detail, field=name) from None
+        raise MalformedRequest.for_rule("query", detail=detail, field=name) from None
     return -((EPOCH - moment) // _MILLISECOND)
 
 
