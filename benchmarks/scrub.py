@@ -122,7 +122,7 @@ def measure_round(db: Database) -> str:
 
 
 def _rounds(db: Database) -> int:
-    look = db.read(scrub_rows.look)
+    look = db.read(scrub_rows.read_progress)
     return look.progress.rounds if look else 0
 
 

@@ -30,7 +30,7 @@ _LINES = {
     "Section must be started before assignment": "an option stands before the first [section]",
     "Invalid section (must end with ])": "the name of a section ends with ]",
     "Empty section name": "a section has no name",
-    "No ':' or '=' found in assignment": "this is neither option = value nor a [section]",
+    "No ':' or '=' found in assignment": "this line is neither option = value nor a [section]",
     "Unexpected continuation line": "a line that begins with a blank continues none",
     "Key cannot be empty": "nothing stands before the =",
 }
@@ -71,7 +71,11 @@ def explain(error: BaseException, conf: cfg.ConfigOpts) -> str | None:
     if isinstance(error, cfg.Error):
         return _explain_configuration(error)
     if isinstance(error, exc.ArgumentError):
-        return f"{_CONNECTION} is not the URL of a database: {_explain_url(error)}. {_FORM}"
+        why = str(error).rstrip(".")
+        if isinstance(error, exc.NoSuchModuleError):
+            name = why.rpartition(":")[2]
+            why = f"it begins with {name}, which is not a kind of database or a driver of one"
+        return f"{_CONNECTION} is not the URL of a database: {why}. {_FORM}"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("placement"):
         return _explain_driver(error)
     if isinstance(error, OSError) and error.filename:
@@ -128,14 +132,6 @@ def _explain_missing(error: cfg.RequiredOptError, conf: cfg.ConfigOpts) -> str:
         f"OS_{group.upper()}__{error.opt_name.upper()}."
     )
     return f"[{group}]/{error.opt_name} is not set. {hint}"
-
-
-def _explain_url(error: exc.ArgumentError) -> str:
-    """Return why the text is not a URL of a database that the service supports."""
-    if isinstance(error, exc.NoSuchModuleError):
-        name = str(error).rpartition(":")[2]
-        return f"it begins with {name}, which is not a kind of database or a driver of one"
-    return str(error).rstrip(".")
 
 
 def _explain_driver(error: ModuleNotFoundError) -> str:

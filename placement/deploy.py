@@ -159,7 +159,7 @@ def _with_request_line(application: WSGIApp) -> WSGIApp:
     """Refuse a request without method or path: uWSGI does not check the request line."""
 
     def refuse(environ: Environ, start_response: Any) -> Iterable[bytes]:
-        refusal = error_responses.error_response(environ, errors.MalformedRequest.of("line"))
+        refusal = error_responses.error_response(environ, errors.MalformedRequest.for_rule("line"))
         return refusal(environ, start_response)
 
     logged_refusal = log_requests(refuse)
@@ -232,6 +232,6 @@ def _check_announcement(environ: Environ) -> None:
     try:
         length = int(environ.get("CONTENT_LENGTH") or 0)
     except ValueError:
-        raise errors.MalformedRequest.of("content-length") from None
+        raise errors.MalformedRequest.for_rule("content-length") from None
     if length > 0 and not environ.get("CONTENT_TYPE"):
-        raise errors.MalformedRequest.of("content-type")
+        raise errors.MalformedRequest.for_rule("content-type")

@@ -82,7 +82,7 @@ class Malformed(BadRequest):
     wording: str
 
     @classmethod
-    def of(cls, rule: str, **fields: object) -> Self:
+    def for_rule(cls, rule: str, **fields: object) -> Self:
         """Return the error of one rule, given the fields of its text.
 
         ``field`` and ``keyword``, if given, name the part of the request and the keyword of the schema that
@@ -99,7 +99,7 @@ class Malformed(BadRequest):
     @classmethod
     def told_by(cls, refused: BadRequest, rule: str, **fields: object) -> Self:
         """Return the error of one rule with another error as its ``detail``, and that error's members."""
-        error = cls.of(rule, detail=refused, **fields)
+        error = cls.for_rule(rule, detail=refused, **fields)
         told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
         vars(error).update(told)
         return error

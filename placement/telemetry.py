@@ -184,7 +184,7 @@ SCRUBBED = Counter(
 )
 HEALED = Counter(
     name="healed",
-    text="What was wrong in the database and was mended, by what it was.",
+    text="Faults of the database that were corrected, by kind.",
     label="what",
     at_zero=("usage", "contents", "owners", "rows"),
 )

@@ -74,9 +74,9 @@ class ConsumerRecords:
         for consumer, generation in consumers.items():
             if "partly" not in held[consumer]:
                 self._known[consumer] = (generation, held[consumer])
-        return self.of(context, consumers)
+        return self.read(context, consumers)
 
-    def of(self, context: Any, consumers: Mapping[str, int | None]) -> Records:
+    def read(self, context: Any, consumers: Mapping[str, int | None]) -> Records:
         """Return the allocations of each consumer, on all providers; one request per changed consumer.
 
         Consumers without allocations are left out: their records lack project and generation, and the service

@@ -34,7 +34,7 @@ NOT_TO_MOST = 1_000
 REFUSALS = 2
 """The number of refused moves after which a consumer stays."""
 
-TOLD_TO_STOP = "it was told to stop; run it again to go on"
+TOLD_TO_STOP = "it was told to stop; run it again to continue"
 
 
 class MoveRefused(exc.PlacementClientError):
@@ -83,7 +83,7 @@ class RunStopped(exc.PlacementClientError):
 class StepMover(Protocol):
     """The driver that moves consumers. Any method can raise a PlacementClientError, which ends the run."""
 
-    def look(self) -> None:
+    def read_states(self) -> None:
         """Read again which consumers exist, and their states."""
 
     def list_unmovable(self) -> Mapping[str, str]:
@@ -109,7 +109,7 @@ class PlainMover:
     def __init__(self, plans: PlansClient) -> None:
         self._plans = plans
 
-    def look(self) -> None:
+    def read_states(self) -> None:
         """Do nothing: a plan already rests on all that the service knows."""
 
     def list_unmovable(self) -> Mapping[str, str]:
@@ -155,7 +155,7 @@ class PlanAround:
         :raises NoPlanFound: no plan exists without the consumers that cannot move (``stays``)
         :raises PlanFailed: too many plans in a row used one of them, or an unusable destination
         """
-        self._mover.look()
+        self._mover.read_states()
         self.stays, self.left_out = {}, {}
         unmovable: Mapping[str, str] = {}
         # The reason why each consumer cannot go to the last place that a plan had for it.
@@ -176,7 +176,9 @@ class PlanAround:
                 return plan
             self.stays |= {consumer_of(step): why for step, why in stays}
             self.left_out |= {step["root_provider_uuid"]: why for step, why in places}
-            turned_away |= {consumer_of(step): f"it would go there: {why}" for step, why in places}
+            turned_away |= {
+                consumer_of(step): f"it would move there: {why}" for step, why in places
+            }
             # This list is read late because it can be long, and most plans do not use a consumer in it.
             unmovable = unmovable or (self._mover.list_unmovable() if stays else {})
         raise PlanFailed(
@@ -425,7 +427,7 @@ class PlanRun:
 
     def _pause(self, seconds: float) -> None:
         if self._leaving.wait(seconds):
-            raise RunAbandoned("it goes on, and nobody waits for it")
+            raise RunAbandoned("it continues, and this command does not wait for it")
 
 
 def _read_failure(ended: Future[None], step: Step) -> exc.PlacementClientError | None:

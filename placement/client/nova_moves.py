@@ -89,7 +89,7 @@ class NovaMover:
         self._hosts: dict[str, str | None] = {}
         self._is_same_cloud = False
 
-    def look(self) -> None:
+    def read_states(self) -> None:
         """Read all servers and migrations.
 
         :raises PlaceHidden: the account cannot see the hosts of servers
@@ -121,19 +121,17 @@ class NovaMover:
         :raises WrongNova: Nova has no servers at all
         """
         if not self._is_same_cloud:
-            raise WrongNova(
-                "it has no server that must hold something, and here is something to be moved"
-            )
+            raise WrongNova("it has no server with resources, but there are resources to move here")
         consumer = self._known.get(consumer_of(step))
         if consumer is None:
             if self._nova.knows(consumer_of(step)):
-                return "it came or went while Nova was asked"
+                return "it was created or deleted while Nova was asked"
             return (
                 "it is no server and no migration of Nova: placement-manage audit --from-nova tells whether "
                 "it is a leak"
             )
         # The host names are read here, because printing a step must not wait for the service.
-        sources = {self.names.of(self.names.root_of(uuid)) for uuid in step["from"]}
+        sources = {self.names.name_of(self.names.root_of(uuid)) for uuid in step["from"]}
         if "remove" in step:
             return _explain_migration(consumer) or (
                 OBSTACLES["SOFT_DELETED"].format(server=consumer.uuid)
@@ -144,9 +142,9 @@ class NovaMover:
 
     def find_obstacle_of_place(self, step: Step) -> str | None:
         """Return why Nova cannot move servers to this place, such as one that is not a hypervisor."""
-        name = self.names.of(step["root_provider_uuid"])
+        name = self.names.name_of(step["root_provider_uuid"])
         if self._find_host(step["root_provider_uuid"]) is None:
-            return f"{name} is no hypervisor of Nova"
+            return f"{name} is not a hypervisor of Nova"
         return None
 
     def find_way(self, step: Step) -> MoveKind:
@@ -350,7 +348,12 @@ class _Course:
 
     def _require_there(self, host: str) -> None:
         """Wait until the migration has ended, which frees the source, and check the server's host."""
-        self._wait_until(lambda _: self._has_no_migration())
+        self._wait_until(
+            lambda _: all(
+                migration["status"] in OVER or migration["status"] == "error"
+                for migration in self._nova.migrations_of(self._server)
+            )
+        )
         shown = self._nova.server(self._server) or {}
         where = shown.get("OS-EXT-SRV-ATTR:host")
         if where != host or shown.get("status") == "ERROR":
@@ -359,10 +362,6 @@ class _Course:
                 f"list {self._server}",
                 self._tried,
             )
-
-    def _has_no_migration(self) -> bool:
-        found = self._nova.migrations_of(self._server)
-        return all(each["status"] in OVER or each["status"] == "error" for each in found)
 
     def _wait_until(self, is_so: Callable[[Any], bool]) -> dict[str, Any]:
         """Poll the server until a condition holds; return what Nova shows of the server then."""

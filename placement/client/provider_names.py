@@ -17,7 +17,7 @@ class ProviderNames:
         self._api = PlacementAPI(adapter, unanswered=exc.NotAnswered)
         self._shown: dict[str, Mapping[str, Any]] = {}
 
-    def of(self, uuid: str) -> str:
+    def name_of(self, uuid: str) -> str:
         """Return the name of a provider."""
         return str(self._ask(uuid)["name"])
 

@@ -49,7 +49,7 @@ class _Room:
     step_size: int
 
     @classmethod
-    def of(cls, record: Mapping[str, Any], used: int) -> _Room:
+    def from_record(cls, record: Mapping[str, Any], used: int) -> _Room:
         ratio = record.get("allocation_ratio", 1.0)
         capacity = (record["total"] - record.get("reserved", 0)) * ratio
         return cls(
@@ -199,7 +199,7 @@ class Relocation:
             used = sum(
                 self._read_resources(consumer, key[0]).get(key[1], 0) for consumer in self.allocations
             )
-            self._rooms[key] = _Room.of(record or {"total": 0}, used)
+            self._rooms[key] = _Room.from_record(record or {"total": 0}, used)
         return self._rooms[key]
 
 

@@ -126,7 +126,7 @@ class ReportClient:
             whole = self.api.whole_tree(context, members[0], allocations=True)
             if whole is not None:
                 return self._records.in_snapshot(context, whole, members)
-            return self._records.of(context, self._records.consumers(context, members))
+            return self._records.read(context, self._records.consumers(context, members))
 
     def get_tree_and_allocations(self, context: Any, rp_uuid: str) -> tuple[ProviderTree, Records]:
         """Return the whole tree around a provider and the allocations of all its consumers, now.
@@ -160,7 +160,7 @@ class ReportClient:
     def _read_records(self, context: Any, rp_uuid: str) -> Records:
         """Read the consumers of a cached tree, and the records of those that changed."""
         members = self._cache.tree.get_provider_uuids(self._cache.root_of(rp_uuid))
-        return self._records.of(context, self._records.consumers(context, members))
+        return self._records.read(context, self._records.consumers(context, members))
 
     # ---- writing
 

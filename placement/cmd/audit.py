@@ -153,16 +153,18 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         default=timedelta(hours=1),
         metavar="TIME",
         help="with --remove: only leaks whose allocations were written longer ago than this,"
-        " such as 90m, 2h or 7d; 0m: however young; default: 1h",
+        " such as 90m, 2h or 7d; 0m: of any age; default: 1h",
     )
     parser.add_argument(
         "--at-most",
         type=whole_number(1),
         metavar="N",
-        help="with --remove: remove up to N, if you have looked at them; default: a tenth of what"
+        help="with --remove: remove up to N, after you have checked them; default: a tenth of what"
         " was compared",
     )
-    parser.add_argument("--yes", action="store_true", help="with --remove: do not ask")
+    parser.add_argument(
+        "--yes", action="store_true", help="with --remove: remove without a question"
+    )
     return parser
 
 
@@ -272,7 +274,7 @@ def release(db: Database, holder: Holder, keeps: Mapping[str, Resources] = NOTHI
     project, user = holder.project or "", holder.user or ""
     if keeps and not (project and user):
         raise AuditError(
-            "its project or user is gone; placement-manage db check --repair names another"
+            "its project or user was deleted; placement-manage db check --repair names another"
         )
     change = ConsumerChange(holder.uuid, keeps, project, user, holder.generation)
 

@@ -134,7 +134,7 @@ SHOWN_IF_FOUND = (
         "Schema Revision",
         _find_waiting_revisions,
         "{waiting} for this database, from {current} to {head}. Run the "
-        '"placement-manage db sync" command before the workers are replaced. They may go on serving.',
+        '"placement-manage db sync" command before the workers are replaced. They can continue to serve.',
         # A revision that waits is normal before every upgrade that brings one.
         Code.SUCCESS,
     ),
@@ -166,13 +166,13 @@ SHOWN_IF_FOUND = (
 
 class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
     program = "placement-status"
-    description = "Tell whether the database is ready for the upgrade."
+    description = "Check whether the database is ready for the upgrade."
 
     def add_parsers(self, subparsers: Any) -> None:
         upgrade = subparsers.add_parser("upgrade", help="Questions about an upgrade")
         upgrade.set_defaults(action_fn=self.check)
         upgrade.add_argument(
-            "check", choices=("check",), help="Tell whether the database is ready for the upgrade."
+            "check", choices=("check",), help="Check whether the database is ready for the upgrade."
         )
         upgrade.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
 

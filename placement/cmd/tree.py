@@ -269,7 +269,7 @@ def _explain(error: Exception, command: str) -> str:
     unanswered = _find_unanswered(error)
     if unanswered and not _find_status(error):
         advice = (
-            " What was written before stands; check the service and run the command again, it"
+            " Earlier writes stay; check the service and run the command again, it"
             " continues where it stopped"
         )
         return f"the connection failed: {unanswered.error}.{advice if command == 'apply' else ''}"

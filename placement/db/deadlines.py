@@ -266,11 +266,11 @@ def _start_watchdog() -> None:
             # The entries belong to the parent's threads: cutting one here would cut a connection of the
             # parent.
             _running.clear()
-            threading.Thread(target=_look, name="watchdog", daemon=True).start()
+            threading.Thread(target=_cut_overdue, name="watchdog", daemon=True).start()
             _watched_process = os.getpid()
 
 
-def _look() -> None:
+def _cut_overdue() -> None:
     while True:
         time.sleep(LOOK_S)
         now = time.monotonic()

@@ -73,7 +73,7 @@ class InventoryRow:
     used: int
 
     @classmethod
-    def of(
+    def from_values(
         cls, id_: int, provider_id: int, class_id: int, class_name: str, amounts: Sequence[Any]
     ) -> InventoryRow:
         """Return the row with these values of ``AMOUNTS``."""
@@ -90,7 +90,7 @@ def lock_of(tx: Transaction, provider_ids: Collection[int]) -> list[InventoryRow
     if not provider_ids:
         return []
     rows = tx.rows(_LOCK_OF, {"provider": sorted(provider_ids)})
-    return [InventoryRow.of(row[0], row[1], row[2], row[3] or "", row[4:]) for row in rows]
+    return [InventoryRow.from_values(row[0], row[1], row[2], row[3] or "", row[4:]) for row in rows]
 
 
 _LOCK_OF = CompiledStatement(

@@ -74,10 +74,10 @@ class AllocationRow:
 class Reading:
     """The rows that were found under the names: ids by name, and the rows of the consumers.
 
-    ``provider_generations`` is by provider uuid. ``stock``, if it was asked for: the inventory records of a
-    provider whose counters are right, without the names of their classes and nearly as they are, since
-    ratios may have lost digits. What does not exist is missing. ``unseen``: consumers that have
-    allocations of which no listing shows any, as far as :func:`find_shown` was asked.
+    ``provider_generations`` is by provider uuid. ``stock``, on request: the inventory records of a provider
+    with right counters, without the names of their classes, and with ratios that may have lost digits. Names
+    that do not exist are missing. ``unseen``: consumers with allocations that no listing shows, as far as
+    :func:`find_shown` was called.
     """
 
     projects: dict[str, int] = field(default_factory=dict)
@@ -279,7 +279,7 @@ def lock_with_inventories(
         id_, uuid, generation, counted, record_id, class_id, *values = row
         if id_ not in providers:
             providers[id_] = LockedProvider(id_, uuid, generation, counted)
-        records.append(InventoryRow.of(record_id, id_, class_id, "", values))
+        records.append(InventoryRow.from_values(record_id, id_, class_id, "", values))
     return providers, records
 
 

@@ -60,14 +60,14 @@ KINDS = (
     Refusal(
         _WITHOUT_CODE,
         r"pg_hba\.conf|(?:Ident|Peer|authentication) (?:authentication )?failed",
-        "takes no connection of the user {user} from this host",
+        "refuses connections of the user {user} from this host",
         "Add a line for this user, database and host to pg_hba.conf of the server, and reload it. "
         "A line with hostssl wants sslmode=require in {option}.",
     ),
     Refusal(
         ErrorCodes(frozenset(), frozenset({1129, 1130})),
         "",
-        "takes no connection from this host",
+        "refuses connections from this host",
         "Create the account for it (CREATE USER '{user}'@'HOST'). A host that is blocked after "
         "errors is freed by FLUSH HOSTS.",
     ),
@@ -187,13 +187,13 @@ KINDS = (
     Refusal(
         ErrorCodes(frozenset({"53100"}), frozenset({1021, 1114}), frozenset({13})),
         "",
-        "takes no writes: its disk is full",
+        "does not accept writes: its disk is full",
         "Make room on it.",
     ),
     Refusal(
         ErrorCodes(frozenset({"25006"}), frozenset({1036, 1290, 1836}), frozenset({8})),
         "",
-        "takes no writes: it is read-only",
+        "does not accept writes: it is read-only",
         {
             POSTGRESQL: "It is a standby, or default_transaction_read_only is set. Name the "
             "primary in {option}; of several hosts, target_session_attrs=read-write finds it.",
@@ -206,7 +206,7 @@ KINDS = (
     Refusal(
         ErrorCodes(frozenset(), frozenset({3098})),
         "",
-        "takes no writes: its group of servers has several primaries, and refuses tables with foreign "
+        "does not accept writes: its group of servers has several primaries, and refuses tables with foreign "
         "keys that cascade",
         "Let one be primary, by the function group_replication_switch_to_single_primary_mode. Or start the "
         "whole group with group_replication_enforce_update_everywhere_checks = OFF.",

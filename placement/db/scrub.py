@@ -80,10 +80,10 @@ BEYOND = 2**62
 WARNING = "Something other than this service writes to this database."
 
 WHAT = {
-    "usage": "resource providers whose usage was not that of their allocations",
+    "usage": "resource providers whose usage differed from their allocations",
     "contents": "resource providers that were changed and not read again by searches",
-    "owners": "projects whose usage was not that of their allocations",
-    "rows": "rows that referred to what is gone, or were missing",
+    "owners": "projects whose usage differed from their allocations",
+    "rows": "rows that referred to missing rows, or were missing",
 }
 """The mended things, by the label of the metric."""
 
@@ -223,7 +223,7 @@ def _mend_counters(tx: Transaction, ids: Collection[int]) -> list[str]:
     if wrong and is_under_way(tx):
         return []
     return [
-        f"Usage of resource provider {names[key]} was not that of its allocations: {', '.join(said)}"
+        f"Usage of resource provider {names[key]} differed from its allocations: {', '.join(said)}"
         for key, said in wrong.items()
     ]
 
@@ -373,7 +373,7 @@ def _mend_sums(tx: Transaction, span: Parameters) -> list[str]:
         return f"{classes[account.class_id]} of {owner}, by {surplus[account]:+}"
 
     return [
-        f"Usage of project {projects[key]} was not that of its allocations: "
+        f"Usage of project {projects[key]} differed from its allocations: "
         + "; ".join(map(describe, accounts))
         for key, accounts in by_project.items()
     ]
@@ -410,7 +410,7 @@ class _Rows:
     statement: CompiledStatement
 
     @classmethod
-    def of(cls, invariant: Invariant, *of_range: ColumnElement[int]) -> "_Rows":
+    def for_invariant(cls, invariant: Invariant, *of_range: ColumnElement[int]) -> "_Rows":
         query = invariant.query.where(*map(_within, of_range), _BY_ONE_PROCESS)
         return cls(invariant, CompiledStatement(query.limit(1)))
 
@@ -443,18 +443,18 @@ def _examine(db: Database, invariant: Invariant) -> list[invariants.Finding]:
 
 
 _ROWS_OF_PROVIDERS = (
-    _Rows.of(invariants.CLASSES, _inventories.c.resource_provider_id),
-    _Rows.of(invariants.BARE, _providers.c.id),
-    _Rows.of(invariants.PARTS, lost_rows.WITHOUT_PROVIDER.selected_columns.provider),
-    _Rows.of(invariants.NAMELESS, lost_rows.NAMELESS.selected_columns.provider),
+    _Rows.for_invariant(invariants.CLASSES, _inventories.c.resource_provider_id),
+    _Rows.for_invariant(invariants.BARE, _providers.c.id),
+    _Rows.for_invariant(invariants.PARTS, lost_rows.WITHOUT_PROVIDER.selected_columns.provider),
+    _Rows.for_invariant(invariants.NAMELESS, lost_rows.NAMELESS.selected_columns.provider),
     _Rows(invariants.ROOTS, CompiledStatement(_STRAY.where(_within(_providers.c.id)).limit(1))),
     _Rows(invariants.ROOTLESS, CompiledStatement(_STRAY.where(_within(_providers.c.id)).limit(1))),
 )
 _ROWS_OF_OWNERS = (
-    _Rows.of(invariants.IDLE, _consumers.c.project_id),
-    _Rows.of(invariants.OWNERS, _consumers.c.project_id),
+    _Rows.for_invariant(invariants.IDLE, _consumers.c.project_id),
+    _Rows.for_invariant(invariants.OWNERS, _consumers.c.project_id),
 )
-_SLOTS = _Rows.of(invariants.SLOTS)
+_SLOTS = _Rows.for_invariant(invariants.SLOTS)
 
 _totals = union_all(
     select(
@@ -479,7 +479,7 @@ _WITHOUT_CONSUMER = _Rows(
 @cache
 def _list_rows_of_extensions() -> Sequence[_Rows]:
     # The order is reversed: members of groups are removed before groups without members.
-    return [_Rows.of(each) for each in reversed(invariants.list_of_extensions()) if each.repair]
+    return [_Rows.for_invariant(each) for each in reversed(invariants.list_of_extensions()) if each.repair]
 
 
 def _compare_rows(kinds: Sequence[_Rows], db: Database, span: Parameters, part: Part) -> None:

@@ -58,7 +58,7 @@ _LOOK = CompiledStatement(
 )
 
 
-def look(access: Access) -> ScrubLook | None:
+def read_progress(access: Access) -> ScrubLook | None:
     """Return the row; None if it does not exist yet. One statement."""
     rows = access.rows(_LOOK)
     if not rows:

@@ -65,7 +65,7 @@ def replace_consumer_allocations(request: Request) -> Response:
     """PUT /allocations/{consumer_uuid}"""
     given = request.path_args["consumer_uuid"]
     if not is_uuid_like(given):
-        raise MalformedRequest.of("consumer", given=given)
+        raise MalformedRequest.for_rule("consumer", given=given)
     body = request.read_json(schemas.PUT.at(request.version.minor))
     if request.version < OBJECT_FORM_SINCE:
         # Older forms are converted to the newest; below 1.8 the configured owners replace missing ones.

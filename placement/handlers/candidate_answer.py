@@ -160,7 +160,9 @@ def _write_trees(cloud: Cloud, roots: Indexes, version: Version) -> list[bytes]:
         members = cloud.forest.tree(root).tolist()
         return "".join([f",{_write_summary(cloud, index, version)}" for index in members]).encode()
 
-    texts = KeptTexts.on(cloud, "candidate summaries").of(roots, cloud.tree_stamps(roots), write)
+    texts = KeptTexts.on(cloud, "candidate summaries").read_or_write(
+        roots, cloud.tree_stamps(roots), write
+    )
     if texts:
         texts[0] = texts[0].removeprefix(b",")
     return texts

@@ -80,14 +80,14 @@ def read_root_traits(query: MultiDict, version: Version) -> tuple[frozenset[str]
     """Return the traits that the anchor must and must not have (B1 to B4)."""
     values = query.getall("root_required")
     if len(values) > 1:
-        raise MalformedQuery.of("B1", name="root_required")
+        raise MalformedQuery.for_rule("B1", name="root_required")
     if not values:
         return frozenset(), frozenset()
     # This parameter has no any-of form at any version, and the refusal says so in these words.
     required, forbidden = query_syntax.parse_plain_traits(values[0], version)
     conflict = required & forbidden
     if conflict:
-        raise MalformedQuery.of("B4", traits=", ".join(sorted(conflict)))
+        raise MalformedQuery.for_rule("B4", traits=", ".join(sorted(conflict)))
     return required, forbidden
 
 
@@ -97,7 +97,7 @@ def read_same_subtrees(query: MultiDict) -> tuple[frozenset[str], ...]:
     for value in query.getall("same_subtree"):
         suffixes = frozenset(item.strip() for item in value.split(","))
         if "" in suffixes:
-            raise MalformedQuery.of("B5")
+            raise MalformedQuery.for_rule("B5")
         demands.append(suffixes)
     return tuple(demands)
 
@@ -110,7 +110,7 @@ def read_groups(query: MultiDict, version: Version, most: int) -> tuple[Group, .
         if parts:
             fields[parts[2]] = {}
     if len(fields) > most:
-        raise MalformedQuery.of("groups", count=len(fields), limit=most)
+        raise MalformedQuery.for_rule("groups", count=len(fields), limit=most)
     # ``getall`` would search all parameters for each of them.
     for key, values in query.dict_of_lists().items():
         parts = GROUP_KEY.match(key)
@@ -153,7 +153,7 @@ def check_groups(
     _check_trait_conflicts(wanted)
     granular = [group for group in wanted if group.suffix]
     if len(granular) > 1 and group_policy is None:
-        raise MalformedQuery.of("K2")
+        raise MalformedQuery.for_rule("K2")
 
 
 def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
@@ -161,31 +161,31 @@ def _check_resources_everywhere(wanted: tuple[Group, ...]) -> None:
     empty = [group for group in wanted if not group.amounts]
     orphaned = [f"required{group.suffix}" for group in empty if group.required]
     if orphaned:
-        raise MalformedQuery.of("G1", keys=", ".join(orphaned))
+        raise MalformedQuery.for_rule("G1", keys=", ".join(orphaned))
     orphaned = [
         f"member_of{group.suffix}"
         for group in empty
         if group.member_of or group.forbidden_aggregates
     ]
     if orphaned:
-        raise MalformedQuery.of("G2", keys=", ".join(orphaned))
+        raise MalformedQuery.for_rule("G2", keys=", ".join(orphaned))
     if empty:
-        raise MalformedQuery.of("G3")
+        raise MalformedQuery.for_rule("G3")
     if not wanted:
-        raise MalformedQuery.of("G4")
+        raise MalformedQuery.for_rule("G4")
 
 
 def _check_subtrees(wanted: tuple[Group, ...], subtrees: tuple[frozenset[str], ...]) -> None:
     """Check H1 to H3: subtrees."""
     if not any(group.amounts for group in wanted):
-        raise MalformedQuery.of("H1")
+        raise MalformedQuery.for_rule("H1")
     named: frozenset[str] = frozenset().union(*subtrees)
     untied = [group.suffix for group in wanted if not group.amounts and group.suffix not in named]
     if untied:
-        raise MalformedQuery.of("H2", suffixes=_quote_names(untied))
+        raise MalformedQuery.for_rule("H2", suffixes=_quote_names(untied))
     real = {group.suffix for group in wanted if group.suffix}
     if named - real:
-        raise MalformedQuery.of(
+        raise MalformedQuery.for_rule(
             "H3", given=_quote_names(sorted(named - real)), real=_quote_names(sorted(real))
         )
 
@@ -199,7 +199,7 @@ def _check_trait_conflicts(wanted: tuple[Group, ...]) -> None:
         if demand <= group.forbidden
     )
     if conflicts:
-        raise MalformedQuery.of("K1", keys=", ".join(conflicts))
+        raise MalformedQuery.for_rule("K1", keys=", ".join(conflicts))
 
 
 def _quote_names(names: Iterable[str]) -> str:

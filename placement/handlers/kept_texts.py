@@ -39,7 +39,7 @@ class KeptTexts:
                 kept._texts = np.append(kept._texts, np.empty(missing, np.object_))
         return kept
 
-    def of(
+    def read_or_write(
         self, shown: Indexes, stamps: NDArray[np.int64], write: Callable[[int], bytes]
     ) -> list[bytes]:
         """Return the texts of these providers, or roots; ``write`` makes those whose stamps have changed."""

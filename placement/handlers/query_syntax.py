@@ -95,11 +95,11 @@ class SetFilter(NamedTuple):
 def parse_resources(value: str) -> dict[str, int]:
     """Return the amounts by class of ``CLASS:AMOUNT,…``; the last amount of a repeated class counts."""
     if not value.strip():
-        raise MalformedQuery.of("C1", given="empty string")
+        raise MalformedQuery.for_rule("C1", given="empty string")
     amounts = {}
     for item in value.split(","):
         if item.count(":") != 1:
-            raise MalformedQuery.of("C1", given=item)
+            raise MalformedQuery.for_rule("C1", given=item)
         name, _, text = item.partition(":")
         amounts[name] = _parse_amount(name, text)
     return amounts
@@ -108,12 +108,12 @@ def parse_resources(value: str) -> dict[str, int]:
 def _parse_amount(name: str, text: str) -> int:
     parts = AMOUNT.match(text)
     if parts is None:
-        raise MalformedQuery.of("C3", name=name, given=text)
+        raise MalformedQuery.for_rule("C3", name=name, given=text)
     sign, digits = parts.groups()
     digits = digits.lstrip("0")
     if sign == "-" or not digits:
         given = f"-{digits}" if sign == "-" and digits else digits or "0"
-        raise MalformedQuery.of("C4", name=name, given=given)
+        raise MalformedQuery.for_rule("C4", name=name, given=given)
     return int(digits) if len(digits) <= MOST_DIGITS else 10**MOST_DIGITS
 
 
@@ -136,9 +136,9 @@ def parse_required(values: Sequence[str], version: tuple[int, int]) -> SetFilter
 def _parse_any(value: str) -> frozenset[str]:
     items = [item.strip() for item in value.removeprefix(ANY_PREFIX).split(",")]
     if "" in items:
-        raise MalformedQuery.of("C6", example=ANY_TRAITS_EXAMPLE, given=value)
+        raise MalformedQuery.for_rule("C6", example=ANY_TRAITS_EXAMPLE, given=value)
     if any(item.startswith("!") for item in items):
-        raise MalformedQuery.of("C7", given=value)
+        raise MalformedQuery.for_rule("C7", given=value)
     return frozenset(items)
 
 
@@ -147,22 +147,22 @@ def parse_plain_traits(
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the wanted and the forbidden traits of ``T1,!T2,…``, which has no any-of form."""
     if value.startswith(ANY_PREFIX):
-        raise MalformedQuery.of("C5", given=value)
+        raise MalformedQuery.for_rule("C5", given=value)
     items = [item.strip() for item in value.split(",")]
     may_forbid = version >= FORBIDDEN_TRAITS_SINCE
     if not all(item.lstrip("!") for item in items):
         example = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if may_forbid else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
-        raise MalformedQuery.of("C6", example=example, given=value)
+        raise MalformedQuery.for_rule("C6", example=example, given=value)
     unwanted = frozenset(item.lstrip("!") for item in items if item.startswith("!"))
     if unwanted and not may_forbid:
-        raise MalformedQuery.of("C8", given=value)
+        raise MalformedQuery.for_rule("C8", given=value)
     return frozenset(item for item in items if not item.startswith("!")), unwanted
 
 
 def parse_member_of(values: Sequence[str], version: tuple[int, int], suffix: str = "") -> SetFilter:
     """Return the aggregates that the values of ``member_of`` with this suffix request."""
     if len(values) > 1 and version < REPEATED_AGGREGATES_SINCE:
-        raise MalformedQuery.of("C9", suffix=suffix)
+        raise MalformedQuery.for_rule("C9", suffix=suffix)
     wanted: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values:
@@ -172,7 +172,7 @@ def parse_member_of(values: Sequence[str], version: tuple[int, int], suffix: str
         elif version >= FORBIDDEN_AGGREGATES_SINCE:
             forbidden |= aggregates
         else:
-            raise MalformedQuery.of("C12", suffix=suffix)
+            raise MalformedQuery.for_rule("C12", suffix=suffix)
     return SetFilter(tuple(wanted), frozenset(forbidden))
 
 
@@ -181,12 +181,12 @@ def _parse_aggregates(value: str) -> frozenset[str]:
     if plain.startswith(ANY_PREFIX):
         items = plain.removeprefix(ANY_PREFIX).split(",")
     elif "," in value:
-        raise MalformedQuery.of("C10", given=value)
+        raise MalformedQuery.for_rule("C10", given=value)
     else:
         items = [plain]
     for item in items:
         if not is_uuid_like(item):
-            raise MalformedQuery.of("C11", given=item)
+            raise MalformedQuery.for_rule("C11", given=item)
     return frozenset(items)
 
 
@@ -194,5 +194,5 @@ def parse_in_tree(value: str) -> str:
     """Return the provider that ``in_tree`` of the allocation candidates names."""
     uuid = value.strip()
     if not is_uuid_like(uuid):
-        raise MalformedQuery.of("C13", given=value)
+        raise MalformedQuery.for_rule("C13", given=value)
     return normalized_uuid(uuid)

@@ -44,7 +44,7 @@ def ensure_class(request: Request) -> Response:
     name = request.path_args["name"]
     if failure := CUSTOM_CLASS.failure({"name": name}):
         place = {"field": failure.field, "keyword": failure.keyword}
-        raise MalformedRequest.of("body", detail=failure, **place)
+        raise MalformedRequest.for_rule("body", detail=failure, **place)
     created = resource_class.ensure(request.db, name)
     status = 201 if created else 204
     return empty_response(request, status=status, location=_link_class(request, name))

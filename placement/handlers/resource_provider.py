@@ -214,7 +214,9 @@ def _write_found(cloud: Cloud, found: Indexes, form: ProviderForm) -> tuple[byte
     """Return the body of a list of providers, and when the last of them was modified, if known."""
     kept = KeptTexts.on(cloud, "providers", form)
     stamps = cloud.stamps[found]
-    documents = kept.of(found, stamps, lambda index: write_provider(_get_row(cloud, index), form))
+    documents = kept.read_or_write(
+        found, stamps, lambda index: write_provider(_get_row(cloud, index), form)
+    )
     return _join_documents(documents), _to_moment(cloud.modified[found].max(initial=0))
 
 

@@ -31,7 +31,7 @@ def _read_query(query: MultiDict) -> TraitQuery:
     if "name" in query:
         operator, colon, operand = query["name"].partition(":")
         if not colon:
-            raise MalformedRequest.of("name", given=operator)
+            raise MalformedRequest.for_rule("name", given=operator)
         if operator == "in":
             wanted = wanted._replace(names=frozenset(operand.split(",")))
         elif operator == "startswith":
@@ -39,7 +39,7 @@ def _read_query(query: MultiDict) -> TraitQuery:
     if "associated" in query:
         given = query["associated"]
         if given.lower() not in ("true", "false"):
-            raise MalformedRequest.of("associated", given=given)
+            raise MalformedRequest.for_rule("associated", given=given)
         wanted = wanted._replace(associated=given.lower() == "true")
     return wanted
 

@@ -99,7 +99,7 @@ def refuse_unknown_names(trait_rule: str = "trait") -> Iterator[None]:
         yield
     except UnknownName as unknown:
         rule = trait_rule if isinstance(unknown, UnknownTraitName) else "class"
-        raise UnknownNameInQuery.of(rule, name=unknown.name) from None
+        raise UnknownNameInQuery.for_rule(rule, name=unknown.name) from None
 
 
 def _report(result: SearchResult, most: int, size_limit: SizeLimit, work: Work) -> tuple[str, ...]:

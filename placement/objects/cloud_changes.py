@@ -121,7 +121,7 @@ def _read_changes(tx: Snapshot, cloud: Cloud, changed: Changed) -> CloudRows | C
             stocks[key] = Stock(key, revision, generation, modified, {})
         # A provider without inventory has one row without a class.
         if name is not None:
-            stocks[key].inventories[name] = UsedInventory.of(amounts)
+            stocks[key].inventories[name] = UsedInventory.from_amounts(amounts)
     explained = {
         key for key, stock in stocks.items() if _is_explained(cloud, stock, changed.stock[key])
     } - changed.whole
@@ -162,7 +162,7 @@ def make_records(contents: cloud_rows.Contents) -> list[ProviderRecord]:
             parent_id=parent_id,
             root_id=root_id,
             inventories={
-                held: UsedInventory.of(amounts) for held, *amounts in inventories[provider_id]
+                held: UsedInventory.from_amounts(amounts) for held, *amounts in inventories[provider_id]
             },
             traits=frozenset(trait for (trait,) in traits[provider_id]),
             aggregates=frozenset(aggregate for (aggregate,) in aggregates[provider_id]),

@@ -23,7 +23,7 @@ from placement.search.unmet import UnmetCondition, find_unmet
 def look_for(picture: Picture, question: CandidateRequest) -> Look:
     """Open a cloud on which the question has the same answer as on the whole cloud."""
     if picture.is_shared:
-        picture.watch.look()
+        picture.watch.check()
         look = _look_at_tree(picture.db, question) or _look_at_unmet(picture, question)
         if look is not None:
             return look

@@ -125,7 +125,7 @@ class Picture:
 
     def _enter(self, age_s: float) -> Edition:
         """Begin to read the newest edition if it is new enough, otherwise a refreshed one."""
-        self.watch.look()
+        self.watch.check()
         editions, arrived, total = self._editions, self._editions.refreshes, None
         edition = editions.enter(lambda newest: newest.is_recent(age_s)) if age_s else None
         if edition is None:
@@ -175,7 +175,7 @@ class Picture:
         if lost and lost != self._told:
             named = "; ".join(f"{table}: {ids[:MOST_TOLD]}" for table, ids in lost.items())
             LOG.warning(
-                "Resource providers have what is gone, and searches leave it out (%s)."
+                "Resource providers refer to deleted rows, which searches leave out (%s)."
                 " placement-manage db check names it",
                 named,
             )

@@ -115,5 +115,5 @@ def _lock_custom(tx: Transaction, name: str, rule: str) -> int:
     if found is None:
         raise ClassNotFound(name=name)
     if not os_resource_classes.is_custom(name):
-        raise errors.StandardName.of(rule, name=name)
+        raise errors.StandardName.for_rule(rule, name=name)
     return found.id

@@ -65,14 +65,14 @@ class Scrubber:
         self._one = threading.Lock()
         self._patience_s = 1.0
         # The first time is random, because the workers of a server start at once.
-        self._next_look_s = time.monotonic() + random.uniform(1, 5)  # noqa: S311
+        self._next_read_s = time.monotonic() + random.uniform(1, 5)  # noqa: S311
         self._sizes = {stage.name: stage.size for stage in scrub.STAGES}
         self._told: set[str] = set()
         self._failed = False
 
     def is_due(self) -> bool:
         """Return whether a stretch may be due, without a query."""
-        return bool(self._share) and time.monotonic() >= self._next_look_s
+        return bool(self._share) and time.monotonic() >= self._next_read_s
 
     def go_on(self) -> None:
         """Take the next stretch if it is due and not taken; database errors are caught."""
@@ -80,10 +80,10 @@ class Scrubber:
             return
         trace = telemetry.begin()
         try:
-            self._next_look_s = time.monotonic() + self._look()
+            self._next_read_s = time.monotonic() + self._run_if_due()
             self._failed = False
         except (errors.PlacementError, exc.SQLAlchemyError) as error:
-            self._next_look_s = time.monotonic() + MOST_PATIENT_S
+            self._next_read_s = time.monotonic() + MOST_PATIENT_S
             self._warn(error)
         finally:
             telemetry.end()
@@ -101,10 +101,10 @@ class Scrubber:
         )
         self._failed = True
 
-    def _look(self) -> float:
+    def _run_if_due(self) -> float:
         """Read the row, and take the stretch if it is due; return the seconds until the next reading."""
         began_s = time.monotonic()
-        look = self._db.read(scrub_rows.look)
+        look = self._db.read(scrub_rows.read_progress)
         if look is None:
             self._db.write(scrub_rows.insert_missing)
             return 0.0

@@ -162,7 +162,7 @@ def delete(db: Database, name: str) -> None:
         if found is None:
             raise TraitNotFound(name=name)
         if not os_traits.is_custom(name):
-            raise errors.StandardName.of("trait", name=name)
+            raise errors.StandardName.for_rule("trait", name=name)
         if trait_rows.is_in_use(tx, found.id):
             raise TraitInUse(name=name)
         trait_rows.delete_trait(tx, found.id)

@@ -56,7 +56,7 @@ class AllWays:
             # ways instead of 100,000.
             equal = self._wishes.likeness(step.number) == self._wishes.likeness(following)
             ways.append(self._ways(following, step.position if equal else 0))
-            if not self._work.look():
+            if not self._work.check_time():
                 break
         return None, False
 

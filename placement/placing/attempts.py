@@ -36,7 +36,7 @@ def attempt(
         pool = pools[number]
         if turns is None or likeness != wishes.likeness(number):
             likeness = wishes.likeness(number)
-            turns = Turns.of(pool.keys(board.ranking, np.arange(len(pool.roots))))
+            turns = Turns.from_keys(pool.keys(board.ranking, np.arange(len(pool.roots))))
         place = _best_place(board, number, pool, turns)
         if place is None:
             return Attempt(places, number, tuple(sorted(turns.kept_out)))

@@ -49,7 +49,8 @@ class Board:
         self.cloud = self.start
         self.ranking.begin()
         self.occupied = {
-            name: Occupancy.of(state.rule, state.members) for name, state in self.states.items()
+            name: Occupancy.with_members(state.rule, state.members)
+            for name, state in self.states.items()
         }
 
     def allow_all(self) -> None:
@@ -110,11 +111,13 @@ class Board:
             # Only room changes here; the search has checked all other conditions of the provider.
             candidate = Candidate(pool.pattern, (alone,))
             fits = has_room(self.cloud, candidate.allocations)
-            return [ChosenPlace.of(self.start, root, candidate)] if fits else [], True
+            return [ChosenPlace.from_candidate(self.start, root, candidate)] if fits else [], True
         here = replace(pool.request, anchor=str(self.start.uuids[root]), limit=most)
         found = search(self.cloud, here, self._known, self._work)
         # A tree that a search has set aside may have a place even if the work is not cut short.
-        return [ChosenPlace.of(self.start, root, each) for each in found], found.complete
+        return [
+            ChosenPlace.from_candidate(self.start, root, each) for each in found
+        ], found.complete
 
     def with_room(self, pool: Pool) -> Mask:
         """Mark the trees of a pool that may have room now; this costs the search of a few trees."""

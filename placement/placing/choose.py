@@ -99,7 +99,7 @@ class _Chooser:
                 return None
             for number, candidate in zip(numbers, found, strict=True):
                 root = int(self._start.roots[candidate.members[0]])
-                place = places[number] = ChosenPlace.of(self._start, root, candidate)
+                place = places[number] = ChosenPlace.from_candidate(self._start, root, candidate)
                 if not taken.isdisjoint(place.allocations):
                     return None
                 taken.update(place.allocations)
@@ -162,7 +162,7 @@ class _Chooser:
                 with work.part(4) as counting:
                     self.refusal = replace(self.refusal, exact=self._are_too_many(counting))
                 timed_out = counting.timed_out
-            if self.refusal.exact or not work.look():
+            if self.refusal.exact or not work.check_time():
                 break
             order = next_order.after(order, made.failed)
             if order is None:
@@ -180,7 +180,7 @@ class _Chooser:
             # As many trees take one claim each, so these claims are not too many.
             if not self._wishes[first].groups and len(equal) <= np.count_nonzero(pool.alone >= 0):
                 continue
-            if not work.look():
+            if not work.check_time():
                 return False
             # The count copies trees, and providers have other indexes there. Without the mask the count is at
             # least as high.

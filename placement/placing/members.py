@@ -30,7 +30,7 @@ class Members:
     rows: Mapping[str, Sequence[InTree]] = field(default_factory=dict)
     groups_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def of(self, consumer_uuid: str | None) -> Sequence[str]:
+    def list_groups(self, consumer_uuid: str | None) -> Sequence[str]:
         """Return the names of the groups of a consumer."""
         return self.groups_of.get(consumer_uuid or "", ())
 
@@ -57,7 +57,7 @@ class Members:
     def with_place(self, cloud: Cloud, consumer_uuid: str, given: AmountsByIndex) -> "Members":
         """Return the members with the new place of a consumer."""
         rows = dict(self.rows)
-        for name in self.of(consumer_uuid):
+        for name in self.list_groups(consumer_uuid):
             more = [
                 _Taken(
                     consumer_uuid,
@@ -72,7 +72,7 @@ class Members:
     def with_rows_of(self, others: "Members", consumer_uuid: str) -> "Members":
         """Return the members with one consumer at the places that it has in another ``Members``."""
         rows = dict(self.rows)
-        for name in self.of(consumer_uuid):
+        for name in self.list_groups(consumer_uuid):
             kept = [row for row in rows[name] if row.consumer_uuid != consumer_uuid]
             mine = [row for row in others.rows[name] if row.consumer_uuid == consumer_uuid]
             rows[name] = [*kept, *mine]
@@ -82,7 +82,7 @@ class Members:
 
     def states(self, cloud: Cloud, moving: Collection[str]) -> dict[str, GroupState]:
         """Return the groups of the moving consumers, without these as members."""
-        names = {name for uuid in moving for name in self.of(uuid)}
+        names = {name for uuid in moving for name in self.list_groups(uuid)}
         # The domain aggregates of each tree, by uuid of its root.
         domains_of: dict[str, set[str]] = {}
         for uuid in {uuid for name in names for uuid in self.rules[name].of}:
@@ -99,7 +99,7 @@ class Members:
     def stays(self, cloud: Cloud, moving: Collection[str]) -> dict[str, tuple[int, ...]]:
         """Return for each moving consumer the roots of the trees in which it stays a member."""
         found: dict[str, set[int]] = {}
-        for name in {name for uuid in moving for name in self.of(uuid)}:
+        for name in {name for uuid in moving for name in self.list_groups(uuid)}:
             for row in self.rows[name]:
                 root = cloud.index_of_uuid.get(row.root_uuid)
                 if row.consumer_uuid in moving and not row.shares and root is not None:

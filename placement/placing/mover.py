@@ -135,7 +135,9 @@ class Mover:
         hosts = [part for part in parts if not self.reach.is_pool(part)]
         pools = [part for part in parts if self.reach.is_pool(part)]
         held = tuple(_list_amounts(part) for part in [*hosts, *pools])
-        return Leaving(consumer_uuid, held, len(pools), KeptParts.of(self.reach.cloud, stays))
+        return Leaving(
+            consumer_uuid, held, len(pools), KeptParts.from_providers(self.reach.cloud, stays)
+        )
 
     def look_ahead(self, leaving: Iterable[Leaving], work: Work) -> bool:
         """Find the first candidates in the unchanged cloud, for all trees that will close.
@@ -175,7 +177,7 @@ class Mover:
     def is_grouped(self, leaving: Leaving) -> bool:
         """Return whether a consumer moves by the rules of its groups, before consumers without such rules."""
         # If the host stays, no tree that counts for a rule changes.
-        return bool(self.members.of(leaving.consumer_uuid)) and leaving.hosts > 0
+        return bool(self.members.list_groups(leaving.consumer_uuid)) and leaving.hosts > 0
 
     def undo(self) -> None:
         """Open all trees again, and undo all moves."""
@@ -388,7 +390,11 @@ class Mover:
 
     def _move_members(self, leaving: Mapping[int, Leaving], work: Work) -> dict[int, Destination]:
         """Move members of groups: all their hosts at once, then the parts of each on pools."""
-        names = {name for each in leaving.values() for name in self.members.of(each.consumer_uuid)}
+        names = {
+            name
+            for each in leaving.values()
+            for name in self.members.list_groups(each.consumer_uuid)
+        }
         closed = [str(self.cloud.uuids[root]) for root in self._closed]
         # Holdings of members in a closing tree exclude nobody from an aggregate, since all of them leave it.
         self._set_members(self.members.without_trees(closed, names))
@@ -436,7 +442,7 @@ class Mover:
                     if is_lasting
                     else make_request(held, among)
                 )
-                wishes.append(Wish(ask, tuple(self.members.of(uuid)), stays.get(uuid, ())))
+                wishes.append(Wish(ask, tuple(self.members.list_groups(uuid)), stays.get(uuid, ())))
             with work.part(SHARE) as part:
                 chosen = choose(self.cloud, None, wishes, states, "any", part, None, WAYS)
                 if isinstance(chosen, NoPlace):

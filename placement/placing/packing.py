@@ -102,7 +102,7 @@ def pack_in_turn(
         raise ValueError("a request without resources fits without end")
     work = work or Work()
     of_search = [replace(each, limit=None, maximum=-1, seed=None) for each in requests]
-    free = free_columns(cloud, NameSets.of(requests).classes)
+    free = free_columns(cloud, NameSets.in_requests(requests).classes)
     full = cloud.snapshot()
     share = max(searches // len(requests), 1)
     packings = []
@@ -212,7 +212,7 @@ class _Filling:
     def fill(self, roots: Indexes) -> None:
         """Fill these trees in their order; the first ones get the shared resources."""
         for root in roots.tolist():
-            if self.left <= 0 or not self.work.look():
+            if self.left <= 0 or not self.work.check_time():
                 self.packing.complete = False
                 return
             self._fill_one(root)

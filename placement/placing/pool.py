@@ -30,7 +30,7 @@ class Pool:
     pattern: Combination | None
 
     @classmethod
-    def of(
+    def for_request(
         cls, cloud: Cloud, request: CandidateRequest, known: NameSets | None, work: Work
     ) -> Pool:
         """Return the trees that can take a request, in the order of the search."""
@@ -70,7 +70,9 @@ class Pools:
         self._wishes = wishes
         self._by_first: dict[int, Pool] = {}
         for first in wishes.alike:
-            pool = Pool.of(cloud, start_at_random_tree(wishes[first].request, draw), known, work)
+            pool = Pool.for_request(
+                cloud, start_at_random_tree(wishes[first].request, draw), known, work
+            )
             # The strategy "any" keeps the order of the search, which itself has a start.
             self._by_first[first] = pool if ranking.order == "any" else pool.order_by(ranking, draw)
 

@@ -25,7 +25,7 @@ class KeptParts(NamedTuple):
     pools: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, cloud: Cloud, providers: Iterable[int]) -> "KeptParts":
+    def from_providers(cls, cloud: Cloud, providers: Iterable[int]) -> "KeptParts":
         """Return the kept parts of a consumer that keeps these providers."""
         hosts, pools = set[int](), set[int]()
         for index in providers:
@@ -70,7 +70,7 @@ class Reach:
         """
         if not is_pool:
             return kept._replace(hosts=kept.hosts.union(int(self.cloud.roots[i]) for i in taken))
-        more = KeptParts.of(self.cloud, taken)
+        more = KeptParts.from_providers(self.cloud, taken)
         return KeptParts(kept.hosts or more.hosts, kept.pools | more.pools)
 
     def mark_allowed(self, part: Iterable[int], kept: KeptParts) -> Mask | None:
@@ -111,7 +111,7 @@ class Reach:
         :param stays: the providers that the consumer uses in the trees that it does not leave.
         """
         parts = [(self.is_pool(move.source), move.destination) for move in moves]
-        return self.admits_parts(parts, KeptParts.of(self.cloud, stays))
+        return self.admits_parts(parts, KeptParts.from_providers(self.cloud, stays))
 
     def admits_parts(self, parts: Sequence[tuple[bool, Collection[int]]], kept: KeptParts) -> bool:
         """Return the same as :meth:`admits`, for parts with a known kind."""

@@ -102,7 +102,7 @@ class Turns:
     kept_out: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, keys: Keys) -> "Turns":
+    def from_keys(cls, keys: Keys) -> "Turns":
         """Return the trees of all positions in the order of these keys."""
         by_key = np.argsort(keys, kind="stable")
         return cls(keys[by_key], by_key)

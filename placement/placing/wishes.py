@@ -77,7 +77,7 @@ class ChosenPlace(NamedTuple):
     mappings: Mapping[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, cloud: Cloud, root: int, candidate: Candidate) -> "ChosenPlace":
+    def from_candidate(cls, cloud: Cloud, root: int, candidate: Candidate) -> "ChosenPlace":
         """Return the place that a candidate of a tree describes."""
         allocations = candidate.allocations
         own = {int(cloud.roots[i]) for i in allocations if SHARING_TRAIT not in cloud.traits[i]}

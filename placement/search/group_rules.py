@@ -84,7 +84,7 @@ class Occupancy:
     _counts: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, rule: GroupRule, members: Iterable[Domains]) -> "Occupancy":
+    def with_members(cls, rule: GroupRule, members: Iterable[Domains]) -> "Occupancy":
         """Return a group with these members."""
         found = cls(rule)
         for domains in members:

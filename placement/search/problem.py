@@ -116,7 +116,7 @@ class AssignmentProblem:
         self.idle += cost
         work = self.work
         work.done += cost
-        if work.done < work.look_at and self.idle <= self.patience:
+        if work.done < work.check_at and self.idle <= self.patience:
             return True
         if not self.given_up:
             if not self.work.may_go_on():

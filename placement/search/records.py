@@ -16,7 +16,7 @@ class UsedInventory(NamedTuple):
     used: int = 0
 
     @classmethod
-    def of(cls, amounts: Sequence[Any]) -> UsedInventory:
+    def from_amounts(cls, amounts: Sequence[Any]) -> UsedInventory:
         """Return the inventory with these values: the record's, then the used amount."""
         *record, used = amounts
         return cls(InventoryRecord._make(record), used)

@@ -20,7 +20,7 @@ class NameSets:
     classes: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, requests: Iterable[CandidateRequest]) -> NameSets:
+    def in_requests(cls, requests: Iterable[CandidateRequest]) -> NameSets:
         """Return all names that the requests mention."""
         mentioned = [request.names for request in requests]
         return cls(

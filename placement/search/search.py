@@ -215,7 +215,7 @@ def _select(
     if bool(turns.single.all()):
         return _uniform_result(request, turns.provider, maker, tally, size_limit)
     stream_maker = StreamMaker(cloud, found, rules, work, request.seed, maker)
-    streams = stream_maker.of(turn.anchor for turn in chain([turns], parts))
+    streams = stream_maker.streams_at(turn.anchor for turn in chain([turns], parts))
     mixed: Iterable[Iterator[Candidate]] = streams
     if request.bound is not None and request.strategy == "depth-first":
         # The strategy decides which candidates survive, not their order: trees are mixed in any case.

@@ -184,7 +184,7 @@ class StreamMaker:
         self._scatter = None if seed is None else np.random.default_rng(seed)
         self._away = found.away
 
-    def of(self, parts: Iterable[Indexes]) -> Iterator[Stream]:
+    def streams_at(self, parts: Iterable[Indexes]) -> Iterator[Stream]:
         """Yield the streams of these anchors, in their order, including streams without a solution."""
         return chain.from_iterable(map(self._of_part, parts))
 
@@ -218,7 +218,7 @@ class StreamMaker:
             if solutions is None:
                 # A cloud without similar hosts has as many problems as hosts: building them does not count
                 # placements, but takes time.
-                if not self._work.look():
+                if not self._work.check_time():
                     return
                 solutions = self._solutions_by_key[key] = self._solutions_of(
                     features[start:end].tolist(), reach, known

@@ -16,7 +16,7 @@ PATIENCE_SHARE = 20
 FIRST_PATIENCE = 5000
 """The placements after which a kind of tree without a solution is set aside until all others were tried."""
 
-LOOK_EVERY = 64
+CHECK_EVERY = 64
 """The number of placements between two checks of the time."""
 
 
@@ -47,7 +47,7 @@ class Work:
     cut_short: bool = False
     set_aside: int = 0
     stuck: dict[int, int] = field(default_factory=dict)
-    look_at: int = 0
+    check_at: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -57,22 +57,22 @@ class Work:
     def spend(self, cost: int) -> bool:
         """Count placements; return False if no more may be tried."""
         self.done += cost
-        return self.done < self.look_at or self.may_go_on()
+        return self.done < self.check_at or self.may_go_on()
 
     def may_go_on(self) -> bool:
-        """Check the bounds when due, at ``look_at`` placements; return False if one is reached."""
-        if self.done >= self.look_at:
-            self.look()
+        """Check the bounds when due, at ``check_at`` placements; return False if one is reached."""
+        if self.done >= self.check_at:
+            self.check_time()
         if self.timed_out or self.done > self.limit:
             self.cut_short = True
             return False
         return True
 
-    def look(self) -> bool:
+    def check_time(self) -> bool:
         """Check the time; return False if it has ended."""
         if not self.timed_out and self.remaining_s() <= self.reserve_s:
             self.timed_out = self.cut_short = True
-        self.look_at = 0 if self.timed_out else min(self.done + LOOK_EVERY, self.limit + 1)
+        self.check_at = 0 if self.timed_out else min(self.done + CHECK_EVERY, self.limit + 1)
         return not self.timed_out
 
     def was_stuck(self, slot: int) -> None:
@@ -84,7 +84,7 @@ class Work:
 
         :raises WorkEnded: the time has ended
         """
-        if not self.look():
+        if not self.check_time():
             raise WorkEnded
 
     def leave_half(self) -> None:
@@ -109,4 +109,4 @@ class Work:
             yield part
         finally:
             self.done += part.done
-            self.look()
+            self.check_time()

@@ -56,7 +56,7 @@ def negotiate(header: str, default: Version = MINIMUM) -> Version:
     try:
         version = Version(*microversion_parse.parse_version_string(given))
     except TypeError:
-        raise errors.MalformedRequest.of("version", given=given) from None
+        raise errors.MalformedRequest.for_rule("version", given=given) from None
     if not MINIMUM <= version <= MAXIMUM:
         raise UnacceptableVersion(given=given)
     return version

@@ -85,7 +85,7 @@ class Request(webob.BaseRequest):
         body = _parse(text)
         if failure := schema.failure(body, is_large=len(text) > LARGE_BYTES):
             place = {"field": failure.field, "keyword": failure.keyword}
-            raise MalformedRequest.of("body", detail=failure, **place)
+            raise MalformedRequest.for_rule("body", detail=failure, **place)
         return body
 
     def read_provider_body(self, schema: Schema) -> Any:
@@ -114,7 +114,7 @@ class Request(webob.BaseRequest):
         if length > limit and (announced or len(body) > limit):
             raise BodyTooLarge(limit=limit)
         if announced and len(body) < length:
-            raise MalformedRequest.of("incomplete", detail=f"{len(body)} of {length} bytes")
+            raise MalformedRequest.for_rule("incomplete", detail=f"{len(body)} of {length} bytes")
         self._body = body
         return body
 
@@ -124,7 +124,7 @@ class Request(webob.BaseRequest):
         except Exception as error:
             # uWSGI and mod_wsgi pass the body on while it arrives and raise OSError; gunicorn has its own
             # errors for a malformed chunk.
-            raise MalformedRequest.of("incomplete", detail=str(error)) from None
+            raise MalformedRequest.for_rule("incomplete", detail=str(error)) from None
         return body
 
     def read_query(self, schema: Schema, text: str | None = None) -> MultiDict:
@@ -136,7 +136,7 @@ class Request(webob.BaseRequest):
         try:
             pairs = [_split_pair(item) for item in items]
         except ValueError as error:
-            raise MalformedRequest.of("query", detail=str(error)) from None
+            raise MalformedRequest.for_rule("query", detail=str(error)) from None
         self.check_query(schema, dict(pairs))
         return MultiDict(pairs)
 
@@ -157,7 +157,7 @@ class Request(webob.BaseRequest):
             if failure.keyword == "additionalProperties" or unknown is not None:
                 name = unknown if unknown is not None else field or ""
                 raise self._refuse_parameter(schema, failure, name)
-            raise MalformedRequest.of("query", detail=failure, field=field, keyword=failure.keyword)
+            raise MalformedRequest.for_rule("query", detail=failure, field=field, keyword=failure.keyword)
 
     def _find_unknown(
         self, schema: Schema, failure: Failure, values: Mapping[str, str]
@@ -178,7 +178,7 @@ class Request(webob.BaseRequest):
         if self.route.startswith("/-/"):
             there_are = f"There are: {', '.join(known)}" if known else "There are none"
             detail = f"there is no parameter {name!r}. {there_are}"
-        refused = MalformedRequest.of(
+        refused = MalformedRequest.for_rule(
             "parameter", detail=detail, field=name, keyword="additionalProperties"
         )
         vars(refused)["near"] = find_near(name, known)
@@ -218,7 +218,7 @@ def refuse_repeated(given: MultiDict, names: Collection[str]) -> None:
     """
     for name in given:
         if name in names and len(given.getall(name)) > 1:
-            raise MalformedRequest.of("query", detail=f"'{name}' is given twice", field=name)
+            raise MalformedRequest.for_rule("query", detail=f"'{name}' is given twice", field=name)
 
 
 def _split_pair(item: str) -> tuple[str, str]:
@@ -244,7 +244,7 @@ def _parse(body: bytes) -> Any:
         if LONG_NUMBER.search(body):
             values = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise MalformedRequest.of("json", detail=str(error)) from None
+        raise MalformedRequest.for_rule("json", detail=str(error)) from None
     if b"\\u0000" in body and NUL_ESCAPE.search(body):
-        raise MalformedRequest.of("json", detail="NUL characters are not allowed")
+        raise MalformedRequest.for_rule("json", detail="NUL characters are not allowed")
     return values

@@ -49,7 +49,7 @@ class FakeMover(PlainMover):
         self.looked = 0
         self.moved: list[str] = []
 
-    def look(self) -> None:
+    def read_states(self) -> None:
         self.looked += 1
 
     def list_unmovable(self) -> Mapping[str, str]:
@@ -158,7 +158,7 @@ def test_a_place_where_nothing_can_go_is_left_out(
     with pytest.raises(NoPlanFound):
         around.make(rack.goal)
     assert around.stays
-    assert set(around.stays.values()) == {"it would go there: no hypervisor"}
+    assert set(around.stays.values()) == {"it would move there: no hypervisor"}
 
 
 class Hosts:
@@ -331,7 +331,7 @@ def test_a_second_stop_leaves_a_mover_that_does_not_answer(
     assert mover.moved == []
 
     run = run_of(plans, mover, http)
-    mover.look = say_nothing  # type: ignore[method-assign]
+    mover.read_states = say_nothing  # type: ignore[method-assign]
     with pytest.raises(RunStopped, match="told to stop") as stopped:
         run.carry_out(rack.goal)
     assert (stopped.value.done, stopped.value.left, stopped.value.under_way) == ([], (), [])

@@ -168,7 +168,7 @@ CALLS: dict[str, Call] = {
     "history provider": lambda name: next(HistoryClient(Silent()).writes(provider=name)),
     "history project": lambda name: next(HistoryClient(Silent()).writes(project_id=name)),
     "history request": lambda name: next(HistoryClient(Silent()).writes(request_id=name)),
-    "names.of": lambda name: ProviderNames(Silent()).of(name),
+    "names.name_of": lambda name: ProviderNames(Silent()).name_of(name),
     "names.holds_something": lambda name: ProviderNames(Silent()).holds_something(name),
     "plans.release": lambda name: PlansClient(Silent()).release(
         [{"held_by": {"consumer_uuid": name}}]

@@ -177,7 +177,7 @@ def test_the_consumer_of_a_resize_that_is_open_stays(cloud: Cloud) -> None:
 
 
 def test_a_removal_is_a_deletion(cloud: Cloud) -> None:
-    cloud.mover.look()
+    cloud.mover.read_states()
     plan = PlanAround(cloud.plans, cloud.mover).make(
         cloud.rack.goal, {"move": {"consumer_types": []}, "remove": {"projects": ["red"]}}
     )
@@ -209,7 +209,7 @@ def test_a_host_that_nova_does_not_know_is_left_out(cloud: Cloud) -> None:
     with pytest.raises(NoPlanFound):
         around.make(cloud.rack.goal)
     assert around.stays
-    assert all("is no hypervisor of Nova" in why for why in around.stays.values())
+    assert all("is not a hypervisor of Nova" in why for why in around.stays.values())
 
 
 def test_what_nova_refuses_for_one_host_goes_to_another(cloud: Cloud) -> None:
@@ -384,7 +384,7 @@ def test_words_of_a_step_ask_nobody(cloud: Cloud, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cloud.mover.names, "_get", lambda *_: pytest.fail("asked"))
     for step in plan.steps:
         names = cloud.mover.names
-        assert names.of(step["root_provider_uuid"]) != names.of(
+        assert names.name_of(step["root_provider_uuid"]) != names.name_of(
             names.root_of(next(iter(step["from"])))
         )
 

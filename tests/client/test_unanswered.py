@@ -231,8 +231,8 @@ CALLS: dict[str, tuple[Callable[[Any], object], type[Exception]]] = {
     "migrate_compute_inventory": (migrate, exc.PlacementClientError),
     "apply_file": (apply, exc.PlacementClientError),
     "Nova.consumers": (lambda it: next(Nova(it).consumers()), exc.NotAnswered),
-    "NovaMover.look": (lambda it: NovaMover(Nova(it), it).look(), exc.NotAnswered),
-    "ProviderNames.of": (lambda it: ProviderNames(it).of(HOST), exc.NotAnswered),
+    "NovaMover.read_states": (lambda it: NovaMover(Nova(it), it).read_states(), exc.NotAnswered),
+    "ProviderNames.name_of": (lambda it: ProviderNames(it).name_of(HOST), exc.NotAnswered),
     "ProviderNames.holds_something": (
         lambda it: ProviderNames(it).holds_something(CONSUMER),
         exc.NotAnswered,

@@ -40,7 +40,7 @@ AFTER_S = 3600
 @pytest.fixture(autouse=True)
 def _looks_at_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Every request looks whether another service writes, and counts for as long as it takes."""
-    monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(watching, "CHECK_EVERY_S", 0.0)
     monkeypatch.setattr(watching, "STEP_S", ENDS_S)
     caplog.set_level(logging.INFO, "placement.db.coexistence.watch")
 
@@ -50,7 +50,7 @@ def watch(both: Both) -> ForeignWriteWatch:
     """The watch of one worker, after a write of the old service that it has noted."""
     both.old.claim(OLD_CONSUMER, {HOST: {"VCPU": 2}}, project="p", user="u")
     made = ForeignWriteWatch(both.db, AFTER_S)
-    made.look()
+    made.check()
     return made
 
 
@@ -74,7 +74,7 @@ def lasts(place: Both) -> bool:
 def require_end(both: Both, watch: ForeignWriteWatch, time_s: int) -> None:
     """Let the time pass, after which the next look ends the coexistence."""
     pass_time(both, time_s)
-    watch.look()
+    watch.check()
     assert not lasts(both)
 
 
@@ -90,7 +90,7 @@ def test_it_ends_after_the_time_and_says_so(
 ) -> None:
     """As by ``db sync --finish``: everything is counted, and searches go on."""
     pass_time(both, AFTER_S - 60)
-    watch.look()
+    watch.check()
     assert lasts(both)
     require_end(both, watch, 60)
     assert len(lines(caplog)) == 1
@@ -107,7 +107,7 @@ def test_it_ends_though_the_noted_time_was_of_a_clock_that_was_wrong(
 ) -> None:
     """A year in the future: the next look notes the time anew."""
     pass_time(both, -365 * 86_400)
-    watch.look()
+    watch.check()
     require_end(both, watch, AFTER_S)
 
 
@@ -124,7 +124,7 @@ def test_one_of_many_workers_ends_it(
         another = ForeignWriteWatch(both.db, AFTER_S)
         try:
             together.wait(ENDS_S)
-            another.look()
+            another.check()
         except BaseException as failure:
             failures.append(failure)
 
@@ -155,9 +155,9 @@ def test_every_write_of_the_other_service_postpones_it(
     for write in writes:
         pass_time(both, AFTER_S - 60)
         write()
-        watch.look()
+        watch.check()
         pass_time(both, AFTER_S - 60)
-        watch.look()
+        watch.check()
         assert lasts(both)
     require_end(both, watch, 60)
     assert invariants.violations(both.db) == []
@@ -166,14 +166,14 @@ def test_every_write_of_the_other_service_postpones_it(
 def test_writes_of_our_own_do_not_postpone_it(both: Both, watch: ForeignWriteWatch) -> None:
     """Also on what the other service has made, written and claimed."""
     both.add_other()
-    watch.look()
+    watch.check()
     pass_time(both, AFTER_S - 60)
     for host in (HOST, OTHER):
         assert both.claim(CONSUMER, 1, host) == 204
         assert both.claim(new_uuid(), 1, host) == 204
     assert both.ours.request("DELETE", f"/allocations/{CONSUMER}").status_int == 204
     assert both.ours.request("DELETE", f"/allocations/{OLD_CONSUMER}").status_int == 204
-    watch.look()
+    watch.check()
     require_end(both, watch, 60)
     assert invariants.violations(both.db) == []
 
@@ -181,8 +181,8 @@ def test_writes_of_our_own_do_not_postpone_it(both: Both, watch: ForeignWriteWat
 def test_zero_is_never(both: Both) -> None:
     never = ForeignWriteWatch(both.db)
     with recorded(both.db) as statements:
-        never.look()
-        never.look()
+        never.check()
+        never.check()
     assert len(statements) == 2
     assert lasts(both)
 
@@ -207,9 +207,9 @@ def test_what_is_written_while_everything_is_counted_keeps_it_going(
     pass_time(both, AFTER_S)
     with monkeypatch.context() as patched:
         patched.setattr(watching, "count_anew", counting)
-        watch.look()
+        watch.check()
     assert lasts(both)
-    watch.look()
+    watch.check()
     require_end(both, watch, AFTER_S)
     assert invariants.violations(both.db) == []
 
@@ -224,11 +224,11 @@ def test_each_request_counts_for_a_moment_only(
         both.old.create_provider(new_uuid(), f"host-{number}")
     monkeypatch.setattr(takeover, "BATCH", 1)
     monkeypatch.setattr(watching, "STEP_S", 0.0)
-    watch.look()
+    watch.check()
     pass_time(both, AFTER_S)
     requests = 0
     while lasts(both):
-        watch.look()
+        watch.check()
         requests += 1
         assert requests < 50
     assert requests > 5

@@ -181,7 +181,7 @@ def test_texts_of_two_editions_are_not_mixed(place: Service, pool: ThreadPoolExe
             return written
 
         shown = cloud.forest.roots[cloud.forest.roots == index]
-        (found,) = KeptTexts.on(cloud, "test").of(shown, cloud.tree_stamps(shown), write)
+        (found,) = KeptTexts.on(cloud, "test").read_or_write(shown, cloud.tree_stamps(shown), write)
         return found
 
     began, go_on = threading.Event(), threading.Event()

@@ -98,7 +98,7 @@ def make_due(db: Database) -> None:
 
 
 def progress(db: Database) -> scrub_rows.ScrubProgress:
-    look = db.read(scrub_rows.look)
+    look = db.read(scrub_rows.read_progress)
     assert look is not None
     return look.progress
 
@@ -319,7 +319,7 @@ def test_what_cannot_be_mended_alone_is_named_once_in_a_round(
 def test_one_worker_takes_a_stretch_and_is_followed_if_it_dies(scene: Scene) -> None:
     db = scene.db
     db.write(scrub_rows.insert_missing)
-    look = db.read(scrub_rows.look)
+    look = db.read(scrub_rows.read_progress)
     assert look is not None
     until = look.now + 60_000
 
@@ -354,7 +354,7 @@ def test_the_pace_follows_from_the_share(scene: Scene, share: float) -> None:
     """A stretch of a second is followed by one in 200 seconds, or in two."""
     scene.db.write(scrub_rows.insert_missing)
     one = Scrubber(scene.db, share)
-    look = scene.db.read(scrub_rows.look)
+    look = scene.db.read(scrub_rows.read_progress)
     assert look is not None
     called_s = time.monotonic()
 
@@ -379,7 +379,7 @@ def test_a_clock_that_was_wrong_stops_no_round(
     monkeypatch.setattr(scrubber, "STRETCH_S", ENDS_S)
     db = scene.db
     db.write(scrub_rows.insert_missing)
-    look = db.read(scrub_rows.look)
+    look = db.read(scrub_rows.read_progress)
     assert look is not None
     db.write(lambda tx: tx.change(update(models.scrub).values({"due_at": 0, name: look.now + off_ms})))
     one = Scrubber(db, 50.0)
@@ -464,7 +464,7 @@ def test_requests_carry_a_stretch_when_it_is_due_and_not_one_message_else() -> N
         plain = counted(service)
         sharing = Service(configure(**{SHARE: 0.5}), service.db)
         assert counted(sharing) == plain, "nothing is due in the first second"
-        assert service.db.read(scrub_rows.look) is None
+        assert service.db.read(scrub_rows.read_progress) is None
 
 
 def test_a_stretch_follows_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,8 +475,8 @@ def test_a_stretch_follows_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         off = Service(configure(**{SHARE: 0}), service.db)
 
         off.send("GET", "/traits")
-        assert service.db.read(scrub_rows.look) is None
-        while (look := service.db.read(scrub_rows.look)) is None or not look.progress.rounds:
+        assert service.db.read(scrub_rows.read_progress) is None
+        while (look := service.db.read(scrub_rows.read_progress)) is None or not look.progress.rounds:
             sharing.send("GET", "/traits")
 
         assert look.progress.ended_at
@@ -503,7 +503,7 @@ def test_metrics_show_what_was_scrubbed_and_healed(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("DELETE FROM users", "Usage of project red was not that of its allocations: VCPU of user (row "),
+        ("DELETE FROM users", "Usage of project red differed from its allocations: VCPU of user (row "),
         ("DELETE FROM projects", "Usage of project (row "),
         ("UPDATE users SET external_id = ''", "VCPU of user '', type INSTANCE, by -1"),
         ("UPDATE users SET external_id = 'a\n\x1b[1mb'", "VCPU of user a\\n\\x1b[1mb, type INSTANCE, by -1"),

@@ -324,7 +324,7 @@ def test_a_rule_is_kept_by_all_members_at_once(
     rule: GroupRule, members: list[str], kept: bool
 ) -> None:
     """Each member stands for the domains that it is in, by a letter each."""
-    assert Occupancy.of(rule, map(frozenset, members)).kept is kept
+    assert Occupancy.with_members(rule, map(frozenset, members)).kept is kept
 
 
 # -- the order of the trees ----------------------------------------------------------------------

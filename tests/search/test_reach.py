@@ -45,7 +45,7 @@ def cloud() -> Cloud:
 def ask(cloud: Cloud, part: list[int], keeps: list[int]) -> set[int] | None:
     """Return the ids of the providers that a part may go to."""
     index = cloud.index_of
-    kept = KeptParts.of(cloud, [index[each] for each in keeps])
+    kept = KeptParts.from_providers(cloud, [index[each] for each in keeps])
     allowed = Reach(cloud).mark_allowed([index[each] for each in part], kept)
     return None if allowed is None else set(cloud.ids[allowed].tolist())
 

@@ -102,15 +102,15 @@ def test_a_part_has_its_part_of_the_time() -> None:
     whole = Work(remaining_s=lambda: left_s)
     with whole.part(4) as quarter:
         left_s = 6.5
-        assert quarter.look()
+        assert quarter.check_time()
         left_s = 6.0
-        assert not quarter.look()
-    assert whole.look()
+        assert not quarter.check_time()
+    assert whole.check_time()
     left_s = 0.0
-    assert not whole.look()
+    assert not whole.check_time()
     with Work().part(4) as endless:
         assert endless.remaining_s() == inf
-        assert endless.look()
+        assert endless.check_time()
 
 
 def test_questions_of_operators_end_too() -> None:

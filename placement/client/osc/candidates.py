@@ -40,7 +40,7 @@ def add_query_options(parser: argparse.ArgumentParser) -> None:
         "--resource",
         metavar="<resource_class>=<value>",
         dest="resources",
-        help="Amount of a resource class, as in VCPU=4. May be repeated.",
+        help="Amount of a resource class, as in VCPU=4. Can be repeated.",
         **to_group,
     )
     parser.add_argument(

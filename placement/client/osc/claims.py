@@ -37,7 +37,7 @@ class CreateClaim(command.Lister):
             metavar="<number>",
             type=whole_number(1),
             default=1,
-            help="So many, with new uuids.",
+            help="The number of new consumers, with new uuids.",
         )
         for owner in ("project_id", "user_id"):
             option = f"--{owner.replace('_', '-')}"
@@ -205,10 +205,13 @@ class ListHolds(command.Lister):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument(
-            "--project-id", metavar="<project_id>", type=non_empty, help="Only of this project."
+            "--project-id",
+            metavar="<project_id>",
+            type=non_empty,
+            help="Only consumers of this project.",
         )
         parser.add_argument(
-            "--consumer-group", metavar="<name>", type=non_empty, help="Only of this group."
+            "--consumer-group", metavar="<name>", type=non_empty, help="Only members of this group."
         )
         return parser
 

@@ -23,47 +23,52 @@ class ShowPlacementHistory(command.ShowOne):
         """Return the parser of the options."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.add_argument(
-            "--consumer", metavar="<uuid>", type=non_empty, help="What it held, such as a server."
+            "--consumer",
+            metavar="<uuid>",
+            type=non_empty,
+            help="The writes of a consumer, such as a server.",
         )
         parser.add_argument(
             "--server",
             metavar="<uuid>",
             type=non_empty,
-            help="What a server and all its migrations held: Nova is asked for these, as an administrator. "
-            "Does not go with --consumer.",
+            help="The writes of a server and all its migrations. Asks Nova for these, as an administrator. "
+            "Excludes --consumer.",
         )
         parser.add_argument(
             "--provider",
             metavar="<provider>",
             type=non_empty,
-            help="What was held of it and what it had; its name or its uuid, which may be gone.",
+            help="The writes of a provider and of its allocations; its name or uuid, even if it was deleted.",
         )
         parser.add_argument(
             "--project-id",
             metavar="<project_id>",
             type=non_empty,
-            help="What consumers of the project held.",
+            help="The writes of the project's consumers.",
         )
         parser.add_argument(
             "--request-id",
             metavar="<request_id>",
             type=non_empty,
-            help="What one request wrote: its id here, or the one that its client gave, such as that of "
+            help="The writes of one request: its id here, or the id that its client sent, such as the id of "
             "an event of a server.",
         )
         parser.add_argument(
             "--since",
             metavar="<time>",
             type=non_empty,
-            help="Not older; such as 2026-11-26T15:04:05Z.",
+            help="Only writes at or after this time, such as 2026-11-26T15:04:05Z.",
         )
-        parser.add_argument("--until", metavar="<time>", type=non_empty, help="Older.")
+        parser.add_argument(
+            "--until", metavar="<time>", type=non_empty, help="Only writes before this time."
+        )
         parser.add_argument(
             "--limit",
             metavar="<number>",
             default=20,
             type=whole_number(1, 1000),
-            help="At most so many, 1 to 1000; with --server also the others of the last one's moment. "
+            help="The most writes, 1 to 1000; with --server also further writes of the last moment. "
             "Default: 20.",
         )
         parser.add_argument(

@@ -196,11 +196,11 @@ class _Printer(Watcher):
 
 def _word_step(mover: NovaMover, step: Step) -> str:
     """Return a step in words."""
-    source = escape_unprintable(mover.names.of(mover.names.root_of(next(iter(step["from"])))))
+    source = escape_unprintable(mover.names.name_of(mover.names.root_of(next(iter(step["from"])))))
     way = mover.find_way(step).value
     if "remove" in step:
         return f"{step['remove']} on {source}: {way}"
-    target = escape_unprintable(mover.names.of(step["root_provider_uuid"]))
+    target = escape_unprintable(mover.names.name_of(step["root_provider_uuid"]))
     return f"{step['consumer_uuid']} from {source} to {target}: {way}"
 
 

@@ -107,10 +107,10 @@ def _list_steps(
     rows: list[tuple[Any, ...]] = [
         (
             consumer_of(step),
-            text.PrintableColumn(names.of(names.root_of(next(iter(step["from"]))))),
+            text.PrintableColumn(names.name_of(names.root_of(next(iter(step["from"]))))),
             REMOVED
             if "remove" in step
-            else text.PrintableColumn(names.of(step["root_provider_uuid"])),
+            else text.PrintableColumn(names.name_of(step["root_provider_uuid"])),
         )
         for step in steps
     ]
@@ -142,7 +142,7 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
         "--empty-any",
         metavar="<number>",
         type=whole_number(1),
-        help="So many hosts are to be empty, any.",
+        help="The number of hosts to empty, any of them.",
     )
     goal.add_argument(
         "--keep",
@@ -155,26 +155,26 @@ def add_goal_options(parser: argparse.ArgumentParser) -> None:
         "--times",
         metavar="<number>",
         type=whole_number(1),
-        help="What is to fit, so often. Default: once.",
+        help="How often the request must fit. Default: once.",
     )
     parser.add_argument(
         "--level",
         choices=["tree", "aggregate"],
-        help="What of any so many are to be empty. Default: tree.",
+        help="The kind of domains to empty. Default: tree.",
     )
     parser.add_argument(
         "--of",
         metavar="<uuid>",
         action="append",
         type=non_empty,
-        help="One of those to choose from: a provider or an aggregate. May be repeated. Default: all.",
+        help="A domain to choose from: a provider or an aggregate. Can be repeated. Default: all.",
     )
 
 
 def add_permission_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that describe what can move or be removed, and at what cost."""
     for option, words in (
-        ("--move-type", "Consumers of this type may move. Default: of all but MIGRATION."),
+        ("--move-type", "Consumers of this type may move. Default: all types but MIGRATION."),
         ("--remove-type", "Consumers of this type may be removed. Default: none."),
         ("--remove-project", "Consumers of this project may be removed. Default: none."),
         ("--except", "This consumer stays as it is."),
@@ -255,13 +255,15 @@ def word_plan(told: Mapping[str, Any]) -> str:
     about_avoided = [text.say_avoided(avoided)] if avoided or told.get("avoid") else []
     count = len(told["steps"])
     if not count:
-        return "\n".join(["It holds already: nothing must move or go.", *about_avoided])
+        return "\n".join(
+            ["The goal holds already: nothing must move or be removed.", *about_avoided]
+        )
     certain = "no plan costs less"
     if not told["minimal"]:
         certain += f" than {told['lower_bound']:g}"
     lines = [f"{count} step{'' if count == 1 else 's'}, cost {told['cost']:g}: {certain}."]
     if not told["complete"]:
-        lines.append("The search ended for want of time: there may be a cheaper one.")
+        lines.append("The time ended during the search: there may be a cheaper one.")
     if told.get("emptied"):
         lines.append(f"Empty then: {escape_unprintable(', '.join(told['emptied']))}")
     if "hold" in told:

@@ -14,11 +14,11 @@ from placement.db.coexistence import state, takeover
 from placement.db.coexistence.adoption import adopt_foreign, is_quiet
 from placement.db.coexistence.state import ForeignWrites
 from placement.db.coexistence.takeover import count_anew
-from placement.db.database import Database, Transaction
+from placement.db.database import Database
 
 LOG = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 60.0
+CHECK_EVERY_S = 60.0
 STEP_S = 0.25
 """The time for which a request counts derived values before it continues with its own work."""
 
@@ -37,21 +37,21 @@ class ForeignWriteWatch:
         self._db = db
         self._finish_after_s = finish_after_s
         self._lock = threading.Lock()
-        self._next_look_s = time.monotonic() + LOOK_EVERY_S
+        self._next_check_s = time.monotonic() + CHECK_EVERY_S
         self._counting: Iterator[None] | None = None
         self._step = threading.Lock()
         self._told = False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Read foreign writes if the last reading is old enough; one statement then, and none otherwise.
 
         During a coexistence another transaction notes the changes. After the quiet time, further ones end it.
         """
         now_s = time.monotonic()
         with self._lock:
-            is_due = now_s >= self._next_look_s
+            is_due = now_s >= self._next_check_s
             if is_due:
-                self._next_look_s = now_s + LOOK_EVERY_S
+                self._next_check_s = now_s + CHECK_EVERY_S
         if is_due:
             found = report(self._db)
             if found.since is not None and self._finish_after_s:
@@ -94,18 +94,14 @@ class ForeignWriteWatch:
             if time.monotonic() >= end_s:
                 return
         self._counting = None
-        if self._db.write(_end_if_quiet):
+        # Counting takes minutes, in which the other service may have written; then a later attempt ends the
+        # coexistence.
+        if self._db.write(lambda tx: is_quiet(tx) and takeover.end(tx)):
             LOG.info(
                 "No other service has written to this database for %d seconds: the coexistence with the"
                 " OpenStack service has ended. If that is to write again, run placement-manage db release",
                 self._finish_after_s,
             )
-
-
-def _end_if_quiet(tx: Transaction) -> bool:
-    # Counting takes minutes, in which the other service may have written; then a later attempt ends the
-    # coexistence.
-    return is_quiet(tx) and takeover.end(tx)
 
 
 def _advise_on(error: BaseException) -> str:

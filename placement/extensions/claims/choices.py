@@ -42,7 +42,7 @@ class SteadyPart(NamedTuple):
     aggregates: frozenset[str]
 
     @classmethod
-    def of(cls, cloud: Cloud, index: int) -> "SteadyPart":
+    def from_cloud(cls, cloud: Cloud, index: int) -> "SteadyPart":
         """Return the steady part of a provider of a cloud."""
         parent = int(cloud.parents[index])
         return cls(
@@ -100,7 +100,7 @@ class Chosen:
     passed_over: RefusedPreferences | None = None
 
     @classmethod
-    def of(
+    def from_places(
         cls,
         order: Order,
         premises: Premises,
@@ -183,7 +183,7 @@ def choose_places(
         places = place(first, work)
         if isinstance(places, NoPlace):
             return places
-        return Chosen.of(order, premises, places, cloud, look.log)
+        return Chosen.from_places(order, premises, places, cloud, look.log)
     numbers = [len(claim.options) for claim in order.claims]
     found = choose_first(place, numbers, _find_twins(order), work)
     if isinstance(found, NoPlace):
@@ -193,7 +193,7 @@ def choose_places(
         earlier = order.claims[0].queries[: found.positions[0]]
         serving = list_serving(cloud, [asked.request for asked in earlier])
         passed_over = RefusedPreferences(serving, states)
-    return Chosen.of(
+    return Chosen.from_places(
         order, premises, found.places, cloud, look.log, found.positions, found.exact, passed_over
     )
 
@@ -223,7 +223,7 @@ def _steady_parts(
     indexes.update(cloud.index_of_uuid.get(root, -1) for root in member_roots)
     roots = {int(cloud.roots[index]) for index in indexes if index >= 0}
     return {
-        int(cloud.ids[index]): SteadyPart.of(cloud, index)
+        int(cloud.ids[index]): SteadyPart.from_cloud(cloud, index)
         for root in roots
         for index in cloud.forest.tree(root).tolist()
     }

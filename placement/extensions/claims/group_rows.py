@@ -57,7 +57,7 @@ _STEP = CompiledStatement(
 )
 
 
-def of(access: Access, names: Collection[str]) -> dict[str, GroupRow]:
+def find(access: Access, names: Collection[str]) -> dict[str, GroupRow]:
     """Return the groups with these names, even without members. One statement."""
     return _by_name(access.rows_of_all(_OF, "name", names))
 

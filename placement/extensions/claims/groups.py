@@ -89,7 +89,7 @@ def show_group(db: Database, name: str) -> ShownGroup:
     """
 
     def read(tx: Access) -> ShownGroup:
-        row = group_rows.of(tx, [name]).get(name)
+        row = group_rows.find(tx, [name]).get(name)
         members = group_rows.read_members(tx, [row.id]) if row is not None else []
         if row is None or not members:
             raise GroupNotFound(name=name)
@@ -99,6 +99,6 @@ def show_group(db: Database, name: str) -> ShownGroup:
         shown = [
             ShownMember(uuid, generations[uuid], sorted(each)) for uuid, each in domains.items()
         ]
-        return ShownGroup(name, rule, shown, Occupancy.of(rule, domains.values()).kept)
+        return ShownGroup(name, rule, shown, Occupancy.with_members(rule, domains.values()).kept)
 
     return db.snapshot(read)

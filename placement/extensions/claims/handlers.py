@@ -133,7 +133,7 @@ def confirm_claims(request: Request) -> Response:
     for given in request.read_json(schemas.CONFIRM)["consumers"]:
         uuid = normalized_uuid(given["consumer_uuid"])
         if uuid in consumers:
-            raise MalformedClaims.of("twice", uuid=uuid)
+            raise MalformedClaims.for_rule("twice", uuid=uuid)
         consumers[uuid] = int(given["consumer_generation"])
     return _render_generations(request, holding.confirm(request.db, consumers))
 
@@ -143,7 +143,7 @@ def confirm_claim(request: Request) -> Response:
     request.read_query(NOTHING)
     given = request.path_args["consumer_uuid"]
     if not is_uuid_like(given):
-        raise MalformedRequest.of("consumer", given=given)
+        raise MalformedRequest.for_rule("consumer", given=given)
     return _render_generations(request, holding.confirm(request.db, {normalized_uuid(given): None}))
 
 
@@ -217,10 +217,10 @@ def _read_order(request: Request, body: Mapping[str, Any], reading: Work) -> Ord
     given, hold_s = body["claims"], body.get("hold_s")
     most = request.conf.insight.claims_most
     if len(given) > most:
-        raise MalformedClaims.of("most", count=len(given), most=most)
+        raise MalformedClaims.for_rule("most", count=len(given), most=most)
     different = {text for each in given for text in each.get("queries", ())}
     if len(different) > most:
-        raise MalformedClaims.of("queries", count=len(different), most=most)
+        raise MalformedClaims.for_rule("queries", count=len(different), most=most)
     # Equal queries become one object: such claims are interchangeable.
     queries: dict[str, RelaxableRequest] = {}
     avoid = read_avoid(request, body)
@@ -231,10 +231,10 @@ def _read_order(request: Request, body: Mapping[str, Any], reading: Work) -> Ord
     seen: set[str] = set()
     for claim in claims:
         if claim.consumer_uuid in seen:
-            raise MalformedClaims.of("twice", uuid=claim.consumer_uuid)
+            raise MalformedClaims.for_rule("twice", uuid=claim.consumer_uuid)
         seen.add(claim.consumer_uuid)
         if hold_s is not None and claim.generation is not None:
-            raise MalformedClaims.of("held", uuid=claim.consumer_uuid)
+            raise MalformedClaims.for_rule("held", uuid=claim.consumer_uuid)
     rules = {name: _read_rule(name, rule, reading) for name, rule in body.get("groups", {}).items()}
     return Order(
         claims, rules, body.get("strategy", "any"), None if hold_s is None else int(hold_s), avoid
@@ -254,7 +254,9 @@ def _read_claim(
     for position, text in enumerate(texts):
         if text in texts[:position]:
             earlier = texts.index(text)
-            raise MalformedClaims.of("same", number=number, position=position, earlier=earlier)
+            raise MalformedClaims.for_rule(
+                "same", number=number, position=position, earlier=earlier
+            )
         if text not in queries:
             # The first query does not count: a request with one query is read like a search, which has no
             # such bound.
@@ -289,9 +291,9 @@ def _number_error(number: int, position: int | None, refused: errors.BadRequest)
 def _read_rule(name: str, given: Mapping[str, Any], reading: Work) -> GroupRule:
     domains, is_apart = given.get("of", ()), given["rule"] == "apart"
     if (given.get("level", "tree") == "aggregate") != bool(domains):
-        raise MalformedClaims.of("level", name=name)
+        raise MalformedClaims.for_rule("level", name=name)
     if "at_most" in given and not is_apart:
-        raise MalformedClaims.of("at_most", name=name)
+        raise MalformedClaims.for_rule("at_most", name=name)
     if domains:
         reading.go_on()
     # The uuids are sorted, because the rule is stored sorted and compared with the stored one.

@@ -14,7 +14,7 @@ class HoldExpired(errors.Conflict):
 
     code = "placement.hold_expired"
     reason = "hold_expired"
-    text = "Consumer {uuid} is not held: its hold is over, or was ended before."
+    text = "Consumer {uuid} is not held: its hold has expired, or was ended before."
     uuid: str
 
 

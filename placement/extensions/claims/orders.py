@@ -94,7 +94,7 @@ class Order:
     def names(self) -> NameSets:
         """All traits and resource classes that the queries mention."""
         queries = {id(asked): asked for claim in self.claims for asked in claim.options}.values()
-        return NameSets.of(asked.request for asked in queries)
+        return NameSets.in_requests(asked.request for asked in queries)
 
 
 class Grant(NamedTuple):

@@ -67,7 +67,7 @@ def read_premises(tx: Access, order: Order) -> Premises:
     """
     replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
     held = tree_rows.allocations_of_all(tx, replaced) if replaced else ()
-    rows = group_rows.of(tx, order.group_names) if order.group_names else {}
+    rows = group_rows.find(tx, order.group_names) if order.group_names else {}
     members = group_rows.read_members(tx, [row.id for row in rows.values()]) if rows else []
     alive = {member.group_id for member in members}
     rules = {}

@@ -84,7 +84,7 @@ def place(
     while isinstance(answer, LookAgain):
         if answer.overtaken:
             retries += 1
-            if not work.look():
+            if not work.check_time():
                 raise ClaimsGivenUp
             # Without a random pause, requests that collided would collide again.
             time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))
@@ -131,6 +131,6 @@ def _place_once(
         return write(db, order, chosen)
     # Opening the cloud removes expired holds, and members of groups with them, which were still among the
     # premises: no claim is refused because of those.
-    if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.look():
+    if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.check_time():
         return LookAgain(overtaken=False)
     return refusal

@@ -1,21 +1,22 @@
 """Shortcuts that only save time: a quick try at a claim. Without them every answer would be as right.
 
-It grants the claim, or says that it is to be looked again. It refuses nothing for lack of room: that takes
-the picture as it is now, and other orders of the claims. What each way buys, in processor time:
+The quick try grants the claim, or reports that it must be tried again. The quick try never refuses a claim
+for lack of room, since that needs the present picture and other orders of the claims. The gains in processor
+time are:
 
-* *A picture that may be a little old*, ``AGE_S``: the database is not asked what has changed. A single claim
-  took 0.78 of the time, of the service as of the database (1,000 hosts, PostgreSQL, in turns in one process,
-  with half this age).
-* *Together*: a claim of one consumer is a look at the picture and a transaction, and most of what these cost
-  is the same for ten consumers. So one thread of a process tries at a time, and those that came meanwhile
-  are tried as one gang. Of a gang of four a claim takes 0.89 ms of the service and 0.64 of the database,
-  alone 3.1 and 2.35 (1,000 hosts, PostgreSQL, in process, one run on a busy machine). What it costs: an
-  unknown outcome of a COMMIT is that of several requests. It needs threads.
-* *One order* of the claims, within ``FIRST_TRY``: a gang for which there are hardly too few places is given
-  up after 1.6 ms instead of 125 (seven claims of 5 and seven of 3 on ten hosts with room for 7, among 1,000).
+* *A picture that may be a little old*, ``AGE_S``: the changes are not read from the database. A single claim
+  took 0.78 of the time, both of the service and of the database (1,000 hosts, PostgreSQL, alternating runs in
+  one process, with half this age).
+* *Together*: a claim of one consumer reads the picture and runs a transaction, and most of the cost is the
+  same for ten consumers. So one thread of a process tries at a time, and claims that arrive meanwhile are
+  tried as one gang. In a gang of four a claim takes 0.89 ms of the service and 0.64 of the database, alone
+  3.1 and 2.35 (1,000 hosts, PostgreSQL, in process, one run on a busy machine). The price is that an unknown
+  outcome of a COMMIT affects several requests. This needs threads.
+* *One order* of the claims, within ``FIRST_TRY``: a gang with only just too few places is given up after
+  1.6 ms instead of 125 (seven claims of 5 and seven of 3 on ten hosts with room for 7, among 1,000).
 
-Two more ways are behind calls of their own, with their figures: candidates that share no provider are places
-as they are (``choose_apart`` in :mod:`placement.placing.choose`), and what depends on one provider alone is
+Two more shortcuts are in separate functions, with their figures: candidates that share no provider are used
+directly as places (``choose_apart`` in :mod:`placement.placing.choose`), and a claim on one provider alone is
 written as an everyday claim (:func:`placement.objects.ledger.try_claim`).
 """
 

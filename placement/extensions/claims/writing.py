@@ -113,7 +113,7 @@ def _require_rules(
     if chosen.passed_over is not None and not chosen.passed_over.was_of(found):
         raise Overtaken
     for name, group in found.items():
-        occupied = Occupancy.of(group.state.rule, group.state.members)
+        occupied = Occupancy.with_members(group.state.rule, group.state.members)
         for trees in joining[name]:
             occupied.add(group.state.rule.domains(trees, group.state.aggregates))
         # The member is in a tree that was not read, and nothing shows whether that tree has moved.
@@ -148,7 +148,7 @@ def _require_unmoved(tx: Transaction, chosen: Chosen) -> None:
     # The rows are compared as a cloud, which leaves missing parents and roots out in the same way.
     found = Cloud()
     found.replace(make_records(contents))
-    by_id = {id_: SteadyPart.of(found, index) for id_, index in found.index_of.items()}
+    by_id = {id_: SteadyPart.from_cloud(found, index) for id_, index in found.index_of.items()}
     if chosen.providers != by_id:
         raise Overtaken
 

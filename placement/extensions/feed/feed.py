@@ -33,7 +33,7 @@ class TokenTooOld(errors.PlacementError):
     reason = "token_too_old"
     retry = errors.Retry.AFTER_READING
     text = (
-        "What has changed since this token is not known any more. Ask for a new token, without 'since', and"
+        "The changes since this token are no longer known. Ask for a new token, without 'since', and"
         " then read /-/trees again."
     )
 
@@ -64,7 +64,7 @@ class Token(NamedTuple):
             token = cls(_MARKS.unpack(marks) if marks else (), check)
             if token.show() == text:
                 return token
-        raise MalformedRequest.of(
+        raise MalformedRequest.for_rule(
             "query", detail="'since' is not a token of /-/changes", field="since"
         )
 

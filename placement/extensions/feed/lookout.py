@@ -71,9 +71,9 @@ class Lookout:
                 pause_s = HUNG_UP_S if self._looking else min(due_s, HUNG_UP_S)
                 self._moved.wait(min(left_s, pause_s))
             else:
-                self._look()
+                self._query()
 
-    def _look(self) -> None:
+    def _query(self) -> None:
         """Query the database without the lock; after a failure another request tries next."""
         self._looking = True
         self._moved.release()

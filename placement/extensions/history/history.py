@@ -94,7 +94,7 @@ def _read_time(name: str, text: str) -> int:
     except ValueError:
         # Written like a time, but with a month, an hour or an offset that does not exist.
         detail = f"{name!r} is {text!r}, which is not a time such as {TIME_EXAMPLE}"
-        raise MalformedRequest.of("query", detail=detail, field=name) from None
+        raise MalformedRequest.for_rule("query", detail=detail, field=name) from None
     return -((EPOCH - moment) // _MILLISECOND)
 
 

@@ -44,7 +44,7 @@ def _make_gauges(
     show: Callable[[Any, float], Iterator[GaugeMetricFamily]],
     picture: Picture,
 ) -> Iterator[GaugeMetricFamily]:
-    figures = kept.of(partial(make, picture))
+    figures = kept.read_or_make(partial(make, picture))
     return iter(()) if figures is None else show(*figures)
 
 
@@ -150,5 +150,5 @@ def _show_shares(
     yield share
     yield complete
     yield GaugeMetricFamily(
-        "placement_survival_age_seconds", "Seconds since which may fail was found out.", value=age_s
+        "placement_survival_age_seconds", "Seconds since these shares were computed.", value=age_s
     )

@@ -47,7 +47,7 @@ class CloudGauges:
         self._next_s = 0.0
         self._shown = NOTHING
 
-    def of(self, picture: Picture) -> CloudFigures:
+    def read(self, picture: Picture) -> CloudFigures:
         """Return the gauges; while one thread makes new gauges, the others get the old ones."""
         if self._lock.acquire(blocking=False):
             try:

@@ -21,7 +21,7 @@ def write_gauges(db: Database) -> Iterator[bytes]:
     No connection is in use while a part is sent, so a slow client does not block others. If the database ends
     the reading, the list ends, and ``placement_consumer_usage_complete`` is 0.
     """
-    yield write_head(NAME, "What a consumer holds of a resource class.").encode()
+    yield write_head(NAME, "The amount of a resource class that a consumer holds.").encode()
     complete = 1
     try:
         for holdings in consumer_rows.walk_holders(db):

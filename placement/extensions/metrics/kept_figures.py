@@ -36,7 +36,7 @@ class KeptFigures:
         self._made_s = 0.0
         self._figures: Any = None
 
-    def of(self, make: Callable[[], Any]) -> Kept | None:
+    def read_or_make(self, make: Callable[[], Any]) -> Kept | None:
         """Return the figures; compute new ones if due and if no other thread or process does.
 
         :param make: returns a value for JSON. While it cannot reach the database the old figures remain.

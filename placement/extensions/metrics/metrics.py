@@ -149,7 +149,7 @@ class Metrics:
         return chain([self._of_service(picture)], *(write(picture) for write in self._long_lists))
 
     def _of_service(self, picture: Picture) -> bytes:
-        cloud = self._cloud.of(picture)
+        cloud = self._cloud.read(picture)
         if cloud.memory is not None:
             self._show(telemetry.PICTURE_MEMORY_BYTES, cloud.memory)
         shown = self._registry

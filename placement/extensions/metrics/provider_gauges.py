@@ -32,11 +32,9 @@ class Family(NamedTuple):
 
 FAMILIES = (
     Family("total", "The total of an inventory.", lambda record, _: record.total),
-    Family("reserved", "What of it is not given out.", lambda record, _: record.reserved),
-    Family("usage", "What of it is in use.", lambda _, used: used),
-    Family(
-        "allocation_ratio", "How often it is given out.", lambda record, _: record.allocation_ratio
-    ),
+    Family("reserved", "The reserved amount.", lambda record, _: record.reserved),
+    Family("usage", "The used amount.", lambda _, used: used),
+    Family("allocation_ratio", "The allocation ratio.", lambda record, _: record.allocation_ratio),
     Family("provider_allocations", "The sum of its allocations.", lambda _, used: used, True),
 )
 

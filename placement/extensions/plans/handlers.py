@@ -86,7 +86,7 @@ def make_plan(request: Request) -> Response:
     body = request.read_json(schemas.PLAN)
     if "hold_s" in body:
         if not request.conf.insight.claims:
-            raise MalformedPlan.of("held", field="/hold_s")
+            raise MalformedPlan.for_rule("held", field="/hold_s")
         request.authorize("claims:create")
     wanted = _read_wanted(request, body)
     try:
@@ -124,7 +124,7 @@ def _read_wanted(request: Request, body: Mapping[str, Any]) -> Wanted:
         else Removable(_read_types(remove), _read_projects(remove)),
     )
     if "avoid" in move and "avoid" in body:
-        raise MalformedPlan.of("avoid", field="/may/move/avoid")
+        raise MalformedPlan.for_rule("avoid", field="/may/move/avoid")
     avoid = read_avoid(request, body if "avoid" in body else move)
     default = Costs()
     costs = Costs(
@@ -146,9 +146,9 @@ def _read_projects(given: Mapping[str, Any]) -> frozenset[str] | None:
 
 def _read_goal(request: Request, given: Mapping[str, Any], avoid: frozenset[str]) -> GoalWanted:
     if len(given.keys() & {"place", "empty", "keep"}) != 1:
-        raise MalformedPlan.of("goal", field="/goal")
+        raise MalformedPlan.for_rule("goal", field="/goal")
     if "times" in given and "place" not in given:
-        raise MalformedPlan.of("times", field="/goal/times")
+        raise MalformedPlan.for_rule("times", field="/goal/times")
     if "keep" in given:
         return KeepWanted(list(dict.fromkeys(given["keep"])))
     if "empty" in given:
@@ -164,10 +164,10 @@ def _read_goal(request: Request, given: Mapping[str, Any], avoid: frozenset[str]
 
 def _read_empty(given: Mapping[str, Any]) -> EmptyWanted:
     if ("trees" in given) == ("count" in given):
-        raise MalformedPlan.of("empty", field="/goal/empty")
+        raise MalformedPlan.for_rule("empty", field="/goal/empty")
     for name in ("level", "of"):
         if "trees" in given and name in given:
-            raise MalformedPlan.of("count", name=name, field=f"/goal/empty/{name}")
+            raise MalformedPlan.for_rule("count", name=name, field=f"/goal/empty/{name}")
     named = given.get("trees", given.get("of"))
     uuids = None if named is None else list(dict.fromkeys(map(normalized_uuid, named)))
     count = int(given["count"]) if "count" in given else None
@@ -176,7 +176,7 @@ def _read_empty(given: Mapping[str, Any]) -> EmptyWanted:
 
 def _name_query(refused: errors.BadRequest) -> MalformedPlan:
     """Return the error of the query, with code and reason as a search has them."""
-    error = MalformedPlan.of("query", detail=refused)
+    error = MalformedPlan.for_rule("query", detail=refused)
     told = {"code": refused.code, "reason": refused.reason, "broken": refused.details}
     vars(error).update(told)
     return error

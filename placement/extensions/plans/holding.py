@@ -38,7 +38,7 @@ def hold_places(
         for uuid, move in zip(draw_uuids(len(moves)), moves, strict=True)
     ]
     order = Order(claims, {}, "any", hold_s)
-    return write(db, order, Chosen.of(order, NO_PREMISES, places, cloud, log))
+    return write(db, order, Chosen.from_places(order, NO_PREMISES, places, cloud, log))
 
 
 def draw_uuids(count: int) -> list[str]:

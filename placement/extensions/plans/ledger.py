@@ -75,7 +75,7 @@ def _read(
             for roots in (chosen, others)
         ):
             # At least one batch is read, since there is no answer without it.
-            if read.roots and (read.count >= MOST_READ or not part.look()):
+            if read.roots and (read.count >= MOST_READ or not part.check_time()):
                 break
             read.add(batch)
     read.align()
@@ -200,7 +200,7 @@ def _read_elsewhere(
     uuids = list(holders)
     for number, batch in enumerate(batches(uuids, MOST)):
         # At least some are read: without the first trees there is no answer.
-        if number and not work.look():
+        if number and not work.check_time():
             dropped = uuids[number * MOST :]
             break
         counts = tree_rows.count_allocations_of(tx, batch)
@@ -224,7 +224,7 @@ def _find_roots(tx: Snapshot, groups: Sequence[str]) -> list[str]:
     """Return the roots of the trees in which groups have members."""
     if not groups:
         return []
-    stored = group_rows.of(tx, groups)
+    stored = group_rows.find(tx, groups)
     rows = group_rows.read_members(tx, [row.id for row in stored.values()])
     alive = {row.group_id for row in rows}
     for name in groups:

@@ -121,7 +121,7 @@ def make(
         if not isinstance(answer, LookAgain):
             return answer
         retries += 1
-        if not work.look():
+        if not work.check_time():
             figures.PLANS.count("given_up")
             raise ClaimsGivenUp
         time.sleep(DRAW.uniform(0, min(retries * PAUSE_S, LONGEST_PAUSE_S)))

@@ -65,7 +65,7 @@ def read_members_of(tx: Access, consumer_uuids: Collection[str]) -> Members:
     groups_of = group_rows.names_by_consumer(tx, sorted(consumer_uuids))
     if not groups_of:
         return Members()
-    groups = group_rows.of(tx, sorted({name for names in groups_of.values() for name in names}))
+    groups = group_rows.find(tx, sorted({name for names in groups_of.values() for name in names}))
     rows: dict[int, list[MemberRow]] = {}
     for row in group_rows.read_members(tx, [group.id for group in groups.values()]):
         rows.setdefault(row.group_id, []).append(row)

@@ -37,7 +37,7 @@ def read_queries(request: Request, given: MultiDict, first: MultiDict) -> list[M
     """
     texts = given.getall("or")
     if len(texts) >= MOST_QUERIES:
-        raise MalformedAlternatives.of("most", count=len(texts), most=MOST_QUERIES - 1)
+        raise MalformedAlternatives.for_rule("most", count=len(texts), most=MOST_QUERIES - 1)
     queries = [first]
     for position, text in enumerate(texts, 1):
         with _number_error(position):

@@ -94,7 +94,7 @@ def _open_picture(picture: Picture, requests: Sequence[CandidateRequest], work: 
     :raises UnknownNameInQuery: a name is unknown; for one request in the order of the search (specification
         04 section 5.8).
     """
-    with refuse_unknown_names(), picture.look(NameSets.of(requests)) as look:
+    with refuse_unknown_names(), picture.look(NameSets.in_requests(requests)) as look:
         if len(requests) > 1:
             require_names(look.cloud, look.known, requests)
         return open_cloud(look.cloud, look.known, requests[0], work)

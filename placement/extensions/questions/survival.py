@@ -119,9 +119,9 @@ def survival(
             return found
         failures.mover.members = holdings.members
         for place in batch:
-            if not work.look():
+            if not work.check_time():
                 return found
-            _try(failures, cloud, place, holdings.of(place), found)
+            _try(failures, cloud, place, holdings.list_affected(place), found)
         found.losses.sort(key=lambda loss: (-loss.homeless, loss.place.name or loss.place.uuid))
         del found.losses[top:]
     return found
@@ -148,7 +148,7 @@ class _Holdings(NamedTuple):
     members: Members
     used: Mapping[str | None, Collection[int]]
 
-    def of(self, place: FailureDomain) -> list[Affected]:
+    def list_affected(self, place: FailureDomain) -> list[Affected]:
         """Return the consumers of a place, in the order of its trees."""
         found: dict[str | None, Affected] = {}
         for root in place.roots:
@@ -269,7 +269,7 @@ class _Failures:
         work = Work(remaining_s=self._work.remaining_s, reserve_s=self._work.reserve_s)
         if not self.mover.look_ahead(leaving, work):
             return None
-        if any(self.mover.members.of(each.consumer_uuid) for each in leaving):
+        if any(self.mover.members.list_groups(each.consumer_uuid) for each in leaving):
             # The outcome for members depends on the places of the others in their groups, so it cannot be
             # reused.
             outcome = self._close_and_undo(closed, leaving, work)

@@ -333,9 +333,9 @@ def test_processes_that_share_a_directory_make_costly_figures_once(tmp_path: Pat
     """While one makes them, the other gets the old ones."""
     one, other = (KeptFigures(tmp_path, "x", 60) for _ in range(2))
     inside = []
-    shown = one.of(lambda: inside.append(other.of(lambda: "never")) or ["new"])
+    shown = one.read_or_make(lambda: inside.append(other.read_or_make(lambda: "never")) or ["new"])
     assert (inside, shown and shown.figures) == ([None], ["new"])
-    again = other.of(lambda: "never")
+    again = other.read_or_make(lambda: "never")
     assert again is not None and again.figures == ["new"]
 
 
@@ -345,9 +345,9 @@ def test_costly_figures_stay_while_the_database_cannot_be_reached(tmp_path: Path
     def make() -> object:
         raise errors.DatabaseUnavailable
 
-    assert KeptFigures(tmp_path, "x", 0).of(make) is None
-    KeptFigures(tmp_path, "x", 0).of(lambda: ["old"])
-    late = KeptFigures(tmp_path, "x", 0).of(make)
+    assert KeptFigures(tmp_path, "x", 0).read_or_make(make) is None
+    KeptFigures(tmp_path, "x", 0).read_or_make(lambda: ["old"])
+    late = KeptFigures(tmp_path, "x", 0).read_or_make(make)
     assert late is not None and late.figures == ["old"]
 
 

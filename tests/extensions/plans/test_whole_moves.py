@@ -107,7 +107,7 @@ def test_what_a_part_reaches_is_what_the_oracle_says(draw: Random) -> None:
         parts = world.parts(consumer.held)
         for part in parts:
             kept = [number for each in parts if each is not part for number in each]
-            marked = reach.mark_allowed(part, KeptParts.of(reach.cloud, kept))
+            marked = reach.mark_allowed(part, KeptParts.from_providers(reach.cloud, kept))
             for number in range(len(world.providers)):
                 keeps = shared_worlds.keep(world, kept)
                 expected = shared_worlds.may_go(world, part, keeps, [number])

@@ -124,7 +124,7 @@ def test_the_first_interrupt_waits_for_the_step_under_way(
     ((moved, _, _),) = world.nova.actions
     (left,) = {SERVER, STOPPED} - {moved}
     assert f"1 of 2: {moved} from host-1 to host-2: live migration\n" in said
-    assert "it was told to stop; run it again to go on" in said
+    assert "it was told to stop; run it again to continue" in said
     assert "Done: 1 step. Left of the last plan: 1." in said
     assert f"Left: {left}\n" in said
     assert "under way: " not in said

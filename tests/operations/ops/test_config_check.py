@@ -206,7 +206,7 @@ def test_no_connection(command: Command) -> None:
     [
         ("no = section\n", 1, "an option stands before the first [section]"),
         ("[api]\n[placement_database\n", 2, "the name of a section ends with ]"),
-        ("[api]\npassword s3cret\n", 2, "this is neither option = value nor a [section]"),
+        ("[api]\npassword s3cret\n", 2, "this line is neither option = value nor a [section]"),
     ],
 )
 def test_file_that_is_no_configuration(

@@ -127,7 +127,7 @@ def test_a_server_that_asks_for_passwords() -> None:
         for url, wrong in (
             (f"someone:s3cret2@{place}/postgres", "does not let the user someone in with this password"),
             (f"someone@{place}/postgres", "does not let the user someone in with this password"),
-            (f"someone:s3cret@{place}/closed", "takes no connection of the user someone from this host"),
+            (f"someone:s3cret@{place}/closed", "refuses connections of the user someone from this host"),
             (f"someone:s3cret@{place}/postgres?sslmode=require", "do not agree on encryption"),
             (f"someone:s3cret@{place}/no_such", "does not exist"),
         ):

@@ -121,7 +121,7 @@ class Stage:
         )
         with pytest.MonkeyPatch.context() as patched:
             # Whether it is time to look for another service would be up to the clock.
-            patched.setattr(watch, "LOOK_EVERY_S", math.inf)
+            patched.setattr(watch, "CHECK_EVERY_S", math.inf)
             self.players = [Service(conf, _database(url, attempts)) for _ in range(players)]
         self._revisions: dict[str, int] = {}
         self.turns = 0

@@ -208,7 +208,7 @@ class _Planner:
 
     def _is_done(self) -> bool:
         """Return whether nothing cheaper can be found, or the time has ended."""
-        return reaches(self._bound, self._cost) or not self._work.look()
+        return reaches(self._bound, self._cost) or not self._work.check_time()
 
     def _take(self, state: State) -> bool:
         """Record a state as the best one if the goal holds in it and it is cheaper.

@@ -201,11 +201,14 @@ class Programme:
         cloud, stays = self._scene.cloud, -1
         ends = [_Travel(stays, other.place), *self._list_ends(other)]
         around = [
-            self._mark_allowed(share, KeptParts.of(cloud, end.place.allocations)) for end in ends
+            self._mark_allowed(share, KeptParts.from_providers(cloud, end.place.allocations))
+            for end in ends
         ]
         for travel in travels:
             self._scene.work.go_on()
-            mine = self._mark_allowed(other, KeptParts.of(cloud, travel.place.allocations))
+            mine = self._mark_allowed(
+                other, KeptParts.from_providers(cloud, travel.place.allocations)
+            )
             near = {
                 end.column
                 for end, theirs in zip(ends, around, strict=True)
@@ -301,7 +304,7 @@ class Programme:
         asked = set(aim.goal.groups) if isinstance(aim, KeepAim) else set()
         share_of = {scene.occupants[share.occupant].uuid: share for share in self._shares}
         state = State(scene)
-        for name in sorted({name for uuid in share_of for name in scene.members.of(uuid)}):
+        for name in sorted({name for uuid in share_of for name in scene.members.list_groups(uuid)}):
             rule, domains = scene.members.rules[name], state.domains(name)
             if name not in asked and count_excess(rule, domains.values()):
                 continue

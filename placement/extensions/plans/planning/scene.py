@@ -256,7 +256,7 @@ class Scene:
     def find_likeness(self, share: Share) -> object:
         """Return a key that is equal for shares that are interchangeable in any place."""
         occupant = self.occupants[share.occupant]
-        if self.is_spread(share.occupant) or self.members.of(occupant.uuid):
+        if self.is_spread(share.occupant) or self.members.list_groups(occupant.uuid):
             return share.number
         return share.kind, occupant.may_move, occupant.may_remove
 
@@ -276,7 +276,9 @@ class Scene:
         """Return the resources of a consumer outside a share, and outside its shares with these numbers."""
         others = [each for each in self.shares_of(share.occupant) if each is not share]
         kept = [index for s in others if s.number not in gone for index in s.place.allocations]
-        return KeptParts.of(self.cloud, [*kept, *self.occupants[share.occupant].elsewhere])
+        return KeptParts.from_providers(
+            self.cloud, [*kept, *self.occupants[share.occupant].elsewhere]
+        )
 
     # -- room --
 
@@ -355,7 +357,8 @@ class Scene:
         places = []
         for each in found:
             work.go_on()
-            places.append(ChosenPlace.of(self.cloud, int(self.cloud.roots[each.members[0]]), each))
+            root = int(self.cloud.roots[each.members[0]])
+            places.append(ChosenPlace.from_candidate(self.cloud, root, each))
         return places, found.complete and len(places) < most
 
     # -- rules of groups --

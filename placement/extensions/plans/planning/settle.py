@@ -52,7 +52,7 @@ def settle(
     occupants = [share.occupant for share in leaving.moved]
     # An occupant that leaves two trees in one choice would be counted as two members of its group.
     twice = [number for number, times in Counter(occupants).items() if times > 1]
-    if any(scene.members.of(scene.occupants[number].uuid) for number in twice):
+    if any(scene.members.list_groups(scene.occupants[number].uuid) for number in twice):
         return Unplaceable()
     for number in leaving.removed:
         state.remove(number)
@@ -97,7 +97,7 @@ def _choose_places(
     wishes = [
         Wish(
             request,
-            tuple(scene.members.of(scene.occupants[share.occupant].uuid)),
+            tuple(scene.members.list_groups(scene.occupants[share.occupant].uuid)),
             tuple(_stay(state, share, gone)),
         )
         for share, request in zip(moved, _make_requests(scene, moved, gone), strict=True)

@@ -126,7 +126,7 @@ class _Problem:
         # The first solve uses only variables without additional cost: a tenth of all, which usually contain
         # the cheapest solution.
         gap = 0.0
-        while not reaches(bound, least) and bound < inf and work.look():
+        while not reaches(bound, least) and bound < inf and work.check_time():
             left_out = dearer > gap + TOLERANCE
             values, cost, proven = self._search(np.where(left_out, 0.0, self._upper), work)
             if cost < least:
@@ -169,7 +169,7 @@ class _Problem:
             bounds=np.column_stack([np.zeros(len(self._upper)), self._upper]),
             options=_limit(work),
         )
-        work.look()
+        work.check_time()
         if found.status == 2:
             return inf, None
         if found.status != 0:
@@ -187,7 +187,7 @@ class _Problem:
             constraints=LinearConstraint(self._matrix, self._low, self._high),
             options={"mip_rel_gap": 0.0, **_limit(work)},
         )
-        work.look()
+        work.check_time()
         if found.status == 2:
             return None, inf, inf
         proven = found.mip_dual_bound

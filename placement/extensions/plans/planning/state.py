@@ -55,7 +55,7 @@ class State:
     def keeps_groups(self, share: Share, place: ChosenPlace) -> bool:
         """Return whether a step leaves the excess of every group unchanged or lower."""
         uuid = self.scene.occupants[share.occupant].uuid
-        names = self.scene.members.of(uuid)
+        names = self.scene.members.list_groups(uuid)
         if not names:
             return True
         after = [
@@ -187,7 +187,7 @@ class State:
 
     def _note_trees(self, occupant: int) -> None:
         uuid = self.scene.occupants[occupant].uuid
-        for name in self.scene.members.of(uuid):
+        for name in self.scene.members.list_groups(uuid):
             if name not in self._trees:
                 continue
             places = [self.place_of(share) for share in self.scene.shares_of(occupant)]
@@ -203,7 +203,9 @@ class State:
     def group_states(self, moving: Sequence[Share]) -> Iterator[tuple[str, GroupState]]:
         """Yield the groups of moving shares, without the occupants of these shares as members."""
         gone = {self.scene.occupants[share.occupant].uuid for share in moving}
-        for name in sorted({name for uuid in gone for name in self.scene.members.of(uuid)}):
+        for name in sorted(
+            {name for uuid in gone for name in self.scene.members.list_groups(uuid)}
+        ):
             rule = self.scene.members.rules[name]
             stay = [domains for uuid, domains in self.domains(name).items() if uuid not in gone]
             yield name, GroupState(rule, stay, self.scene.aggregates)

@@ -67,7 +67,7 @@ class _Walk:
         scene, alike = self._scene, dict[object, list[int]]()
         for share in self._shares:
             occupant = scene.occupants[share.occupant]
-            groups = tuple(scene.members.of(occupant.uuid))
+            groups = tuple(scene.members.list_groups(occupant.uuid))
             likeness = scene.find_likeness(share)
             if groups and not scene.is_spread(share.occupant):
                 likeness = share.kind, occupant.may_move, occupant.may_remove, groups
@@ -92,7 +92,7 @@ class _Walk:
             looked += 1
             if self._aim.test(state) is not None:
                 return Walked(state, cost, self._is_whole and self._aim.exact)
-            if looked >= most_states or not self._work.look():
+            if looked >= most_states or not self._work.check_time():
                 return Walked(None, cost if self._is_whole else 0.0, False)
             if length < self._scene.limits.most:
                 for share, place in self._list_steps(state):
