@@ -529,6 +529,10 @@ def may_be_written(
         # What is on one provider goes to one provider.
         return False
     parts = parts_of(consumer)
+    alone = [(chosen[n - part.start], *each) for n in part for each in parts[n]]
+    if not all(admits(world, (node, name), amount) for node, name, amount in alone):
+        # A search asks for what each provider gives by itself, also if one provider takes all of it.
+        return False
     moved: Counter[tuple[int, str]] = Counter()
     kept: Counter[tuple[int, str]] = Counter()
     for n, node in enumerate(mine):
