@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from placement import telemetry
 from placement.db import cloud_rows
 from placement.db.change_rows import Changed, Log
-from placement.db.coexistence.signs import ForeignChangeChecksums, read_signs
+from placement.db.coexistence.signs import ForeignChangeChecksums, read_checksums
 from placement.db.database import Snapshot
 from placement.search.cloud import BLOCK, Cloud
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory
@@ -70,13 +70,13 @@ def read_update(
     log, any_expired = cloud_rows.log(tx)
     if log is None:
         before = mark if isinstance(mark, ForeignChangeChecksums) else None
-        signs = read_signs(tx, before)
-        ranges = signs.changed_since(before) if before else None
+        checksums = read_checksums(tx, before)
+        ranges = checksums.changed_since(before) if before else None
         # Checksums do not cover rows that were read before the coexistence, so everything is read again.
         if cloud is None or ranges is None:
-            return CloudUpdate(signs, _read_everything(tx), False, any_expired)
+            return CloudUpdate(checksums, _read_everything(tx), False, any_expired)
         ids = {id_ for each in ranges for id_ in each if id_ in cloud.index_of}
-        return CloudUpdate(signs, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_expired)
+        return CloudUpdate(checksums, _read_changes(tx, cloud, Changed(ids, Counter())), False, any_expired)
     if cloud is None or not isinstance(mark, Log):
         # The other service's writes before the end did not move revisions, so a comparison would not find
         # them.

@@ -81,7 +81,7 @@ def test_after_a_change_the_cloud_is_not_read_again(both: Both, picture: Picture
             kind, read, providers = refresh(picture)
         assert (number, kind, providers) == (number, "part", there)
         assert read <= BLOCK
-        # The log, the signs (those of allocations only if a consumer has changed), the contents of the block.
+        # The log, the checksums (those of allocations only if a consumer has changed), and the block.
         asked = [text for text in statements if "SELECT" in text.upper() and "FROM" in text.upper()]
         assert len(asked) - 1 - 4 in (4, 5), statements
         assert refresh(picture) == ("nothing", 0, there)

@@ -19,5 +19,5 @@ Imports point from ``watch`` down to ``state``. The package is a part of ``db``:
 use terms of ``state``, so it cannot be above them, and its transactions do not need the domain. Outside it
 three modules of ``db`` carry the consequences: ``counters`` says which number is the usage and whether it is
 right, so that the statements of the ledger ask nothing else; ``cloud_rows`` tells a search that there is no
-log; ``tree_rows`` puts signs into the tags of trees.
+log; ``tree_rows`` puts checksums into the tags of trees.
 """

@@ -57,7 +57,7 @@ def _mix(number: ColumnElement[int], other: ColumnElement[int]) -> ColumnElement
     return literal(_MIXED, BigInteger) % key % _BELOW
 
 
-def _set_sign(number: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
+def _sum_checksums(number: ColumnElement[int], of_provider: ColumnElement[int]) -> ColumnElement[int]:
     """Return a checksum of a provider's associated rows."""
     rows = select(cast(_sum(number + literal(_MANY, BigInteger)), BigInteger))
     return rows.where(of_provider == _providers.c.id).correlate(_providers).scalar_subquery()
@@ -71,8 +71,8 @@ SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
     case((UNDER_WAY, sign), else_=0)
     for sign in (
         # Ids of allocations only grow, so their sums differ for different sets; ids of aggregates can repeat.
-        _set_sign(_allocations.c.id, _allocations.c.resource_provider_id),
-        _set_sign(
+        _sum_checksums(_allocations.c.id, _allocations.c.resource_provider_id),
+        _sum_checksums(
             _mix(_members.aggregate_id, _members.resource_provider_id),
             _members.resource_provider_id,
         ),
@@ -125,9 +125,9 @@ class ForeignChangeChecksums(NamedTuple):
         return [range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS) for block in blocks]
 
 
-def _by_block(of_provider: ColumnElement[int], *signs: ColumnElement[Any]) -> CompiledStatement:
+def _by_block(of_provider: ColumnElement[int], *checksums: ColumnElement[Any]) -> CompiledStatement:
     block = of_provider.bitwise_rshift(literal_column(str(BLOCK_BITS)))
-    return CompiledStatement(select(block, *signs).group_by(block))
+    return CompiledStatement(select(block, *checksums).group_by(block))
 
 
 _CLASSES_SIGN = CompiledStatement(
@@ -167,7 +167,7 @@ _CONSUMERS_SIGN = CompiledStatement(
 )
 
 
-def read_signs(tx: Snapshot, before: ForeignChangeChecksums | None) -> ForeignChangeChecksums:
+def read_checksums(tx: Snapshot, before: ForeignChangeChecksums | None) -> ForeignChangeChecksums:
     """Return the present checksums.
 
     Four statements, which read all classes, consumers, providers and memberships. A fifth statement reads all

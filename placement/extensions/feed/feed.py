@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from placement import errors
 from placement.db import cloud_rows, freshness, tree_rows
 from placement.db.change_rows import SLOTS, Entry, Log
-from placement.db.coexistence.signs import ForeignChangeChecksums, read_signs
+from placement.db.coexistence.signs import ForeignChangeChecksums, read_checksums
 from placement.db.database import Database, Snapshot
 from placement.db.tree_rows import Root
 from placement.errors import MalformedRequest
@@ -102,7 +102,7 @@ def find_token(db: Database) -> Token:
     # A follower does not search, so only this reading removes expired holds for it.
     log, _ = freshness.look_without_expired(db, lambda: db.read(cloud_rows.log), lambda found: found[1])
     if log is None:
-        return Token((), _digest_signs(db.snapshot(partial(read_signs, before=None))))
+        return Token((), _digest_checksums(db.snapshot(partial(read_checksums, before=None))))
     now = _token_at(log, {slot: mark for slot, (mark, _) in log.slots.items()})
     # With missing slots the token is unique each time: a write to such a slot would not show.
     return now or Token((), secrets.token_bytes(_CHECK_BYTES))
@@ -196,10 +196,10 @@ def _may_be_of(log: Log, token: Token) -> bool:
     return None in entries or _digest(entries) == token.check
 
 
-def _digest_signs(signs: ForeignChangeChecksums) -> bytes:
-    by_block = (signs.shape, signs.contents, signs.allocations, signs.memberships)
+def _digest_checksums(checksums: ForeignChangeChecksums) -> bytes:
+    by_block = (checksums.shape, checksums.contents, checksums.allocations, checksums.memberships)
     # Drivers return sums as numbers of several kinds.
-    numbers = [[*map(int, each)] for each in (signs.classes, signs.consumers)]
+    numbers = [[*map(int, each)] for each in (checksums.classes, checksums.consumers)]
     blocks = [[(key, *map(int, each[key])) for key in sorted(each)] for each in by_block]
     return _digest((numbers, blocks))
 
