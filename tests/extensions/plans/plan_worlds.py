@@ -428,6 +428,8 @@ def find_cheapest(world: World) -> float:
         if steps >= world.limits.most:
             continue
         for price, then, needs, target in list_steps(world, where):
+            if not is_found(world, where, then):
+                continue
             more = taken
             if world.limits.all_at_once and needs:
                 sums = Counter(dict(taken))
@@ -438,6 +440,16 @@ def find_cheapest(world: World) -> float:
             passed = arrived | ({target} & watched)
             heappush(queue, (cost + price, steps + 1, next(ticket), then, more, passed))
     return inf
+
+
+def is_found(world: World, where: Where, then: Where) -> bool:
+    """Say whether a search finds the places of a step: it judges the units of each amount by itself."""
+    return all(
+        old == new or admits(world, (new, name), amount)
+        for consumer, before, after in zip(world.consumers, where, then, strict=True)
+        for old, new, amounts in zip(before, after, parts_of(consumer), strict=False)
+        for name, amount in amounts
+    )
 
 
 def start_of(world: World) -> Where:
@@ -529,10 +541,6 @@ def may_be_written(
         # What is on one provider goes to one provider.
         return False
     parts = parts_of(consumer)
-    alone = [(chosen[n - part.start], *each) for n in part for each in parts[n]]
-    if not all(admits(world, (node, name), amount) for node, name, amount in alone):
-        # A search asks for what each provider gives by itself, also if one provider takes all of it.
-        return False
     moved: Counter[tuple[int, str]] = Counter()
     kept: Counter[tuple[int, str]] = Counter()
     for n, node in enumerate(mine):
