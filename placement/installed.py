@@ -13,7 +13,7 @@ PACKAGE = "placement.extensions"
 
 
 class ExtensionNotUsable(LookupError):
-    """An extension that the tuple names, or that another one needs, is not there or cannot be imported."""
+    """An extension that the tuple names, or that another one needs, is missing or cannot be imported."""
 
 
 def list_names() -> tuple[str, ...]:

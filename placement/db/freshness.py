@@ -1,11 +1,11 @@
-"""Allocations that expire: their room must be free for whoever needs it (specification 09 section 5).
+"""Allocations that expire, whose room must then be free for other requests (specification 09 section 5).
 
-No thread watches the time. Each search asks in the statement that it sends anyway whether some allocations
+No thread watches the time. Each search asks, in a statement that it needs anyway, whether some allocations
 have expired, and so does each request that would be refused for the allocations of consumers. If some have,
 they are removed, and the search or the request begins again.
 
-The allocations belong to extensions. All that are installed are asked, whatever is enabled: another process
-may use them.
+The allocations belong to extensions. All installed extensions are asked, also those that are not enabled:
+another process can use them.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Expiry:
     :param any_expired: the condition in SQL that some have expired, by the clock of the database.
     :param remove_expired: removes them; returns whether this thread or another one has removed some, or none
         are left.
-    :param find_expired: returns the generations of those of the consumers whose allocations have expired, by
+    :param find_expired: returns the generation of each given consumer whose allocations have expired, by
         uuid.
     :param end_all: lets all consumers keep their allocations for good; returns their uuids.
     """
@@ -52,7 +52,7 @@ class Expiry:
 
 @cache
 def list_expiries() -> tuple[Expiry, ...]:
-    """Return what the installed extensions let expire."""
+    """Return the values ``EXPIRY`` of the installed extensions."""
     return tuple(module.EXPIRY for module in installed.find_modules("expiry").values())
 
 
@@ -79,7 +79,7 @@ def remove_expired(db: "Database") -> bool:
 
 
 def look_without_expired(db: "Database", look: Callable[[], T], any_in: Callable[[T], bool]) -> T:
-    """Look; if some allocations have expired, remove them and look again, as :func:`rounds` allows."""
+    """Call ``look``, and again after each removal of expired allocations, as :func:`rounds` allows."""
     for _ in rounds():
         found = look()
         if not (any_in(found) and remove_expired(db)):
@@ -88,7 +88,7 @@ def look_without_expired(db: "Database", look: Callable[[], T], any_in: Callable
 
 
 def rounds() -> Iterator[None]:
-    """Yield as often as a request may remove expired allocations and begin again."""
+    """Yield as many times as a request can remove expired allocations and begin again."""
     end_s = time.monotonic() + MOST_S
     for _ in range(MOST_ROUNDS):
         yield

@@ -1,6 +1,6 @@
 """The tables of the compatible service at head (specification 06 section 7.1).
 
-An extension has its tables in its own ``tables.py``. This service adds:
+An extension declares its tables in its own ``tables.py``. This service adds:
 
 - ``inventories.used``: the sum of the allocations of that provider and class. ``owner_usages``: the same
   sums by project, user and consumer type. Both change in the transaction that changes the ledger.
@@ -71,16 +71,16 @@ def now() -> datetime:
 
 
 def first_revision() -> int:
-    """Return the revision a new provider starts with.
+    """Return the first revision of a new provider.
 
-    Random, so that a provider whose id was used before (SQLite may do that) cannot be mistaken for
-    its predecessor by the digests of the search; small enough that sums stay inside 64 bits.
+    It is random: SQLite can give the id of a deleted provider to a new one, and the digests of the search
+    must distinguish the two. It is so small that sums stay inside 64 bits.
     """
     return secrets.randbits(40)
 
 
 def _inserted_generation(context: Any) -> int:
-    """Return the generation of the row that is being inserted: it is as this service leaves it."""
+    """Return the generation of the row that is being inserted, which is the one this service leaves."""
     return context.get_current_parameters().get("generation") or 0
 
 
@@ -113,7 +113,7 @@ def ascii_text(length: int) -> TypeEngine[str]:
 
 
 def _names(table: str, column: Column[Any]) -> Table:
-    """Define a table of which each row stands for a name."""
+    """Define a table in which each row stands for a name."""
     unique = UniqueConstraint(column.name, name=f"uniq_{table}0{column.name}")
     return define_table(table, id_column(), column, unique)
 
@@ -140,8 +140,8 @@ inventories = define_table(
     "inventories",
     id_column(),
     number_column("resource_provider_id"),
-    # The number is the row on which a deletion of the class and a first inventory meet, on two nodes of a
-    # cluster too.
+    # With this foreign key a deletion of the class and a first inventory conflict, also on two nodes of a
+    # cluster.
     number_column(
         "resource_class_id",
         ForeignKey("resource_classes.id", name="inventories_resource_class_id_fkey"),
@@ -264,8 +264,8 @@ coexistence = Table(
     **TABLE_OPTIONS,
 )
 
-# How far the scrub is (scrub_rows.py): one row, with the id 1. Times are milliseconds since the epoch, by the
-# clock of the database.
+# One row with the id 1 has the progress of the scrub (scrub_rows.py). Times are milliseconds since the
+# epoch, by the clock of the database.
 scrub = Table(
     "scrub",
     metadata,
@@ -278,7 +278,8 @@ scrub = Table(
     # The end of the last whole round; 0 before the first.
     Column("ended_at", BigInteger, nullable=False),
     Column("rounds", BigInteger, nullable=False),
-    # Stepped by each transaction that mends: what two of them meet on, on two nodes of a cluster too.
+    # Each transaction that corrects something increases this number, so two of them conflict, also on two
+    # nodes of a cluster.
     Column("mendings", BigInteger, nullable=False),
     # The measure shows whether digests are computed now as they were in the last round.
     Column("measure", BigInteger, nullable=True),

@@ -1,8 +1,8 @@
-"""Data migrations that run while the service does, from schema b4ed3a175331 on.
+"""Data migrations that run at the same time as the service, from schema b4ed3a175331 on.
 
 Specification 06 section 7.4.
 
-The statements name only columns that every schema since then has, unless they look first.
+A statement that names a column of a later schema first checks whether the column exists.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ NamedMigrations = tuple[tuple[str, Migration], ...]
 def set_root_provider_ids(
     database: Database, _ids: IncompleteIds, max_count: int
 ) -> tuple[int, int]:
-    """Make every provider without a root its own root: it predates nesting."""
+    """Make every provider without a root its own root: the provider is older than nesting."""
     done = database.write(lambda tx: _set_roots(tx, max_count))
     return done, done
 
@@ -69,7 +69,7 @@ def _set_roots(tx: Transaction, max_count: int) -> int:
 def create_incomplete_consumers(
     database: Database, ids: IncompleteIds, max_count: int
 ) -> tuple[int, int]:
-    """Give each consumer that only allocations know a row, owned by the incomplete ids."""
+    """Create the missing consumer records of allocations; their owner has the incomplete ids."""
     done = database.write(lambda tx: _create_consumers(tx, ids, max_count))
     return done, done
 
@@ -82,7 +82,7 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
     missing = tx.column(
         UUIDS_WITHOUT_RECORD.order_by(_allocations.c.consumer_id).limit(max_count)
     )
-    # Locked, so that no consumer is made for allocations that are being deleted.
+    # The rows are locked, so that no consumer is made for allocations that are being deleted.
     held = (
         select(_allocations.c.consumer_id)
         .where(is_one_of(_allocations.c.consumer_id, missing))
@@ -94,7 +94,7 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
     common = {**owner, "created_at": models.now()}
     done = tx.insert_missing(_consumers, [{"uuid": uuid, **common} for uuid in uuids])
     if done < len(uuids):
-        # Another writer was faster; or, if it stays so, something is wrong (on PostgreSQL, copied
+        # Another writer was faster. If this error repeats, something is wrong (on PostgreSQL, copied
         # rows with ids that their sequence has not reached), and "complete" would be false.
         raise StaleRead("a consumer could not be inserted")
     if not uuids:
@@ -113,14 +113,14 @@ def _create_consumers(tx: Transaction, ids: IncompleteIds, max_count: int) -> in
 
 
 def _is_searched(tx: Transaction) -> bool:
-    """Workers of this release may run: the schema has what they need to see changes."""
+    """Return whether workers of this release can run: the schema has the log of changes that they read."""
     return inspect(tx.connection).has_table(models.provider_changes.name)
 
 
 def _count_for_owner(
     tx: Transaction, uuids: list[str], project_id: int, user_id: int
 ) -> dict[Account, int]:
-    """Return by how much the sums of the new owner of these consumers go up."""
+    """Return the amounts by which the sums of the new owner of these consumers increase."""
     of_class = _allocations.c.resource_class_id
     sums = (
         select(of_class, func.sum(_allocations.c.used))

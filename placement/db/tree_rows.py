@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, func, or_, select
 
 from placement.db import cloud_rows, counters, models, statements
-from placement.db.coexistence.signs import SIGNS_OF_PROVIDER
+from placement.db.coexistence.checksums import CHECKSUMS_OF_PROVIDER
 from placement.db.database import Access, Snapshot
 from placement.db.statements import CompiledStatement
 
@@ -62,7 +62,7 @@ _MEMBER = (
     func.coalesce(_providers.c.root_provider_id, _providers.c.id),
     _providers.c.revision,
     func.coalesce(_providers.c.generation, 0),
-    *SIGNS_OF_PROVIDER,
+    *CHECKSUMS_OF_PROVIDER,
 )
 
 # A provider that predates nesting has no root and is a tree of its own.
@@ -165,7 +165,7 @@ def allocations_by_ids(tx: Snapshot, provider_ids: Collection[int]) -> list[Held
     found: list[HeldById] = []
     for batch in statements.batches(sorted(provider_ids), MOST_PROVIDERS):
         found += tx.rows(_BY_IDS, {"id": batch})
-    # By their ids, which are first. PostgreSQL would sort so many rows on its disk.
+    # The rows are sorted here, by their ids: PostgreSQL would sort so many rows on its disk.
     found.sort()
     return found
 
@@ -231,7 +231,7 @@ _ON_PROVIDERS = CompiledStatement(
     ),
     "id",
 )
-# A join that keeps no order: what it yields is not sorted by the database, nor looked up row by row.
+# The statement asks for no order, so the database neither sorts the rows nor looks them up one by one.
 _BY_IDS = CompiledStatement(
     select(
         _allocations.c.id,

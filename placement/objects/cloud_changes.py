@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from placement import telemetry
 from placement.db import cloud_rows
 from placement.db.change_rows import Changed, Log
-from placement.db.coexistence.signs import ForeignChangeChecksums, read_checksums
+from placement.db.coexistence.checksums import ForeignChangeChecksums, read_checksums
 from placement.db.database import Snapshot
 from placement.search.cloud import BLOCK, Cloud
 from placement.search.records import CloudRows, ProviderRecord, Stock, UsedInventory

@@ -6,7 +6,7 @@ import pytest
 
 from placement import telemetry
 from placement.db import models
-from placement.db.coexistence import signs
+from placement.db.coexistence import checksums
 from placement.objects.narrow_looks import look_for
 from placement.objects.picture import Picture
 from placement.search.request import CandidateRequest, Group
@@ -23,7 +23,7 @@ from tests.support.looks import read_cloud
 from tests.support.old_service import new_uuid
 from tests.support.recorder import recorded
 
-BLOCK = 2**signs.BLOCK_BITS
+BLOCK = 2**checksums.BLOCK_BITS
 OTHERS = 5 * BLOCK
 
 

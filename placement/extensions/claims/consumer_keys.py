@@ -1,9 +1,9 @@
 """Rows that name a consumer by its id and by its uuid: holds, and memberships of groups.
 
-A database gives the id of a consumer to another one: SQLite after a deletion, every database after a restore
-or TRUNCATE. So a row counts only for the consumer that also has its uuid. If the same uuid gets the same id
-again, nothing tells the two apart: ``db restored`` deletes such rows before. A worker of the release before
-writes no uuid. Its rows count by the id, until a data migration notes the uuid.
+A database can give the id of a consumer to another consumer: SQLite after a deletion, every database after a
+restore or TRUNCATE. So a row counts only for the consumer that also has its uuid. If the same uuid gets the
+same id again, nothing distinguishes the two: ``db restored`` deletes such rows before. A worker of the
+previous release writes no uuid. Its rows count by the id, until a data migration notes the uuid.
 """
 
 from collections.abc import Sequence

@@ -33,9 +33,9 @@ consumer_groups = define_table(
     Column("name", Unicode(255), nullable=False),
     Column("rule", String(16), nullable=False),
     number_column("at_most"),
-    # The uuids of the aggregates that are its domains, with commas; NULL where trees are.
+    # The uuids of the aggregates that are the domains of the group, with commas; NULL if trees are.
     Column("aggregates", Text, nullable=True),
-    # Stepped by each claim that names the group: what two nodes of a cluster collide on.
+    # Each claim that names the group increases this number, so claims on two nodes of a cluster conflict.
     number_column("generation"),
     UniqueConstraint("name", name="uniq_consumer_groups0name"),
 )
@@ -44,7 +44,7 @@ consumer_groups = define_table(
 def _of_consumer(table: str) -> tuple[Column[int], Column[str]]:
     """Return the columns of a table whose rows are deleted with their consumer; on SQLite by a trigger."""
     key = ForeignKey("consumers.id", name=f"{table}_consumer_id_fkey", ondelete="CASCADE")
-    # NULL where a worker of a release that does not know the column wrote the row (consumer_keys.py).
+    # NULL if a worker of a release without this column wrote the row (consumer_keys.py).
     uuid = Column("consumer_uuid", ascii_text(36), nullable=True)
     return Column("consumer_id", Integer, key, nullable=False, autoincrement=False), uuid
 
@@ -69,7 +69,7 @@ consumer_holds = Table(
     metadata,
     *_of_consumer("consumer_holds"),
     number_column("generation"),
-    # Milliseconds since the epoch, by the clock of the database.
+    # This time is in milliseconds since the epoch, by the clock of the database.
     Column("expires_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("consumer_id"),
     Index("consumer_holds_expires_at_idx", "expires_at"),

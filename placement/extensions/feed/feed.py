@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from placement import errors
 from placement.db import cloud_rows, freshness, tree_rows
 from placement.db.change_rows import SLOTS, Entry, Log
-from placement.db.coexistence.signs import ForeignChangeChecksums, read_checksums
+from placement.db.coexistence.checksums import ForeignChangeChecksums, read_checksums
 from placement.db.database import Database, Snapshot
 from placement.db.tree_rows import Root
 from placement.errors import MalformedRequest

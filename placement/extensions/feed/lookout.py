@@ -12,7 +12,7 @@ from placement.extensions.feed.feed import Token, find_token
 LOOK_EVERY_S = 0.2
 COEXISTENCE_LOOK_EVERY_S = 2.0
 """The interval during a coexistence, when a query takes the database up to 180 ms
-(:mod:`placement.db.coexistence.signs`).
+(:mod:`placement.db.coexistence.checksums`).
 """
 
 HUNG_UP_S = 1.0

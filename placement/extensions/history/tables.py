@@ -10,9 +10,9 @@ _long_text = Text().with_variant(
     mysql.MEDIUMTEXT(charset="ascii", collation="ascii_bin"), "mysql", "mariadb"
 )
 
-# A row for each consumer and provider, or provider, that a transaction has written (history_rows.py). Names
-# and uuids, not ids: what they are of may be gone. Times are milliseconds since the epoch, by the clock of
-# the database.
+# A transaction leaves one row for each provider that it has written, and for each provider of a consumer that
+# it has written (history_rows.py). The rows have names and uuids, not ids, because they outlive what they are
+# about. Times are milliseconds since the epoch, by the clock of the database.
 history = Table(
     "history",
     metadata,
@@ -26,7 +26,7 @@ history = Table(
     Column("written_at", BigInteger, nullable=False),
     # The author of the write, and the request.
     Column("request_id", ascii_text(64), nullable=False),
-    # The one that the client has given: of the server's action in Nova.
+    # The id that the client sent: Nova sends that of its action.
     Column("global_request_id", ascii_text(64), nullable=True),
     Column("by_user", ascii_text(255), nullable=False),
     Column("by_project", ascii_text(255), nullable=False),
@@ -38,7 +38,7 @@ history = Table(
     Column("project", ascii_text(255), nullable=True),
     Column("generation_before", Integer, nullable=True),
     Column("generation_after", Integer, nullable=True),
-    # JSON.
+    # Both states are JSON.
     Column("state_before", _long_text, nullable=True),
     Column("state_after", _long_text, nullable=True),
     Index("history_written_at_idx", "written_at", "id"),

@@ -1,4 +1,4 @@
-"""placement-manage capacity record: how many more of each shape fit, for later (07 section 3.2)."""
+"""``placement-manage capacity record``, which records how many more of each shape fit (07 section 3.2)."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ RECORDED, TROUBLE = 0, 1
 
 def record(conf: cfg.ConfigOpts, database: Database, as_json: bool = False) -> int:
     """Count and record the shapes of the configuration, print them, and return the exit code."""
-    # The search brings NumPy, which no other command needs.
+    # The search imports NumPy, which no other command needs.
     from placement.extensions.questions import capacity_records, shapes
     from placement.objects.picture import Picture
 
@@ -28,7 +28,7 @@ def record(conf: cfg.ConfigOpts, database: Database, as_json: bool = False) -> i
     if not given:
         print("[insight]/shapes_file names no shapes.", file=sys.stderr)
         return TROUBLE
-    # A count of 0 would say that everything is full.
+    # Without this check a count of 0 would mean that everything is full.
     if not database.read(provider_rows.any_exists):
         print("The database has no resource providers; nothing was recorded.", file=sys.stderr)
         return TROUBLE

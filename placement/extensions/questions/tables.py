@@ -8,7 +8,7 @@ capacity_records = Table(
     "capacity_records",
     metadata,
     Column("shape", ascii_text(64), nullable=False),
-    # Milliseconds since the epoch, by the clock of the database.
+    # This time is in milliseconds since the epoch, by the clock of the database.
     Column("recorded_at", BigInteger, nullable=False, autoincrement=False),
     Column("placements", BigInteger, nullable=False),
     PrimaryKeyConstraint("shape", "recorded_at"),

@@ -67,7 +67,7 @@ def _sum(value: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.coalesce(func.sum(value), 0)
 
 
-SIGNS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
+CHECKSUMS_OF_PROVIDER: tuple[ColumnElement[int], ...] = tuple(
     case((UNDER_WAY, sign), else_=0)
     for sign in (
         # Ids of allocations only grow, so their sums differ for different sets; ids of aggregates can repeat.
