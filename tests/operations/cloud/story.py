@@ -168,7 +168,7 @@ class Story:
         query = "resources=VCPU:8,MEMORY_MB:512,DISK_GB:1"
         said = self.openstack("placement plan run --place", query)
         assert "the goal holds" in said, said
-        assert "It holds already" in self.openstack("placement plan create --place", query)
+        assert "The goal holds already" in self.openstack("placement plan create --place", query)
         (large,) = self.wait_for(self.boot("large", "large"), "ACTIVE")
         self.remove(large["id"])
 

@@ -380,8 +380,8 @@ def test_scrub_mends_and_says_what(command: Command, url: str, database: Databas
     as_json, left = run("--json"), run()
 
     assert (found.returncode, again.returncode, as_json.returncode, left.returncode) == (1, 0, 1, 1)
-    assert re.search(r"^Mended: \d+ resource providers whose usage was not", found.stdout, re.MULTILINE)
-    assert re.search(r"^Mended: \d+ projects whose usage was not", found.stdout, re.MULTILINE)
+    assert re.search(r"^Mended: \d+ resource providers whose usage differed", found.stdout, re.MULTILINE)
+    assert re.search(r"^Mended: \d+ projects whose usage differed", found.stdout, re.MULTILINE)
     assert found.stderr.count("Something other than this service writes to this database") > 1
     assert (again.stdout, again.stderr) == ("Nothing was wrong.\n", "")
     # Whose consumers they are may have been changed in a way that nothing shows.
@@ -640,7 +640,7 @@ def test_read_only_file(command: Command, url: str) -> None:
         assert result.returncode in (1, 2)
         if arguments != ["online_data_migrations"]:
             assert is_one_line(result)
-            assert "takes no writes" in result.stderr
+            assert "does not accept writes" in result.stderr
     assert revision_of(url) == OLD_HEAD
     assert command("placement-manage", "db", "version", url=read_only).returncode == 0
 
