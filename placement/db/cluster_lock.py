@@ -69,18 +69,37 @@ def _make(connection: Connection) -> None:
         try:
             if connection.execute(_LOOK).first():
                 return
+            _write(connection, _FREE)
         except exc.DBAPIError as error:
-            if not driver_errors.lacks_table(error):
+            if driver_errors.lacks_table(error):
+                _write(connection, _CREATE)
+            elif not driver_errors.is_conflict(error):
                 raise
-            _write(connection, _CREATE)
-        _write(connection, _FREE)
+
+
+def _read(connection: Connection) -> tuple[str, int] | None:
+    """Return the holder and its beat; None if Galera has ended the statement.
+
+    When another node changes a table, Galera ends all statements that use it, reads too.
+    """
+    try:
+        holder, beat = connection.execute(_LOOK).one()
+    except exc.DBAPIError as error:
+        if not driver_errors.is_conflict(error):
+            raise
+        return None
+    return holder, beat
 
 
 def _take(connection: Connection, me: str, wait_s: float) -> bool:
     give_up = time.monotonic() + wait_s
     last, since, has_knocked = ("", 0), time.monotonic(), False
     while time.monotonic() < give_up:
-        holder, beat = now = tuple(connection.execute(_LOOK).one())
+        now = _read(connection)
+        if now is None:
+            time.sleep(BEAT_S / 4)
+            continue
+        holder, beat = now
         if now != last:
             last, since, has_knocked = now, time.monotonic(), False
         is_silent = time.monotonic() - since > SILENCE_S

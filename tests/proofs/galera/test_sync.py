@@ -4,8 +4,10 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from placement.db import cluster_lock, schema
 from placement.db.database import Database
@@ -46,6 +48,24 @@ def test_one_of_two_makes_the_schema(databases: list[Database], turn: int) -> No
 
     assert done == list(schema.REVISIONS)
     assert [schema.current(each) for each in databases] == [schema.HEAD] * 2
+
+
+def test_a_look_that_a_change_of_the_table_ends_is_repeated(databases: list[Database]) -> None:
+    """Galera ends with 1213 what reads the table while another node creates it."""
+    one, _ = databases
+    ended: list[str] = []
+
+    def end_first_two(
+        _connection: object, cursor: Any, statement: str, *_others: object
+    ) -> None:
+        if statement.startswith("SELECT holder") and len(ended) < 2:
+            ended.append(statement)
+            cursor.execute("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213")
+
+    event.listen(one.engine, "before_cursor_execute", end_first_two)
+    with one.engine.connect() as connection, cluster_lock.held(connection, ENDS_S) as given:
+        assert given
+    assert len(ended) == 2
 
 
 def test_another_goes_on_where_a_holder_was_killed(
