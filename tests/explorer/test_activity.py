@@ -10,6 +10,7 @@ from placement.extensions.claims import tables as claims_tables
 from tests.explorer.stage import Stage, key, open_stage
 from tests.explorer.test_access import violations
 from tests.support.browser import Visitor, visiting
+from tests.support.processes import wait_until
 
 
 def claim(stage: Stage, *consumers: str, **more: int) -> None:
@@ -115,6 +116,13 @@ def test_holds_that_begin_and_end_are_told_as_such(alone: Visitor, stage: Stage)
     expired = update(claims_tables.consumer_holds).values(expires_at=0)
     with stage.service.db.engine.begin() as connection:
         connection.execute(expired)
+
+    def is_removed() -> bool:
+        # A search removes what has expired, unless something else is writing at this moment.
+        stage.send("GET", "/allocation_candidates?resources=VCPU:1")
+        return not stage.send("GET", f"/allocations/{key('late')}")["allocations"]
+
+    wait_until("the hold is removed", is_removed)
     claim(stage, "firm")
     claim(stage, "confirmed", "held", hold_s=600)
     generations = [{"consumer_uuid": key("confirmed"), "consumer_generation": 1}]
