@@ -1,6 +1,7 @@
 """The commands of ``openstack`` on a service: what they say, and how they go on."""
 
 import argparse
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from placement.client.osc.survival import ShowPlacementSurvival
 from placement.client.plans import NoPlanFound, PlanFailed, PlansClient
 from placement.extensions.plans.schemas import LARGEST_COST
 from tests.client.conftest import serving
+from tests.support.processes import wait_until
 from tests.support.service import running
 from tests.support.world import World, new_uuid
 
@@ -271,6 +273,9 @@ def moved(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> Commands:
     hosts = [commands.world.host(key=new_uuid(), VCPU=8) for _ in range(3)]
     for consumer in (server, *migrations):
         commands.world.claim({host: {"VCPU": 1} for host in hosts}, consumer)
+        # A page has all rows of its last millisecond: on a fast machine those of both writes.
+        written_ms = time.time_ns() // 1_000_000
+        wait_until("the clock has moved", lambda ms=written_ms: time.time_ns() // 1_000_000 > ms)
         commands.world.release(consumer)
     nova = SimpleNamespace(migrations_of=lambda _server: [{"uuid": each} for each in migrations])
     monkeypatch.setattr(nova_steps, "nova_of", lambda _app: nova)
