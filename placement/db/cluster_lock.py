@@ -46,7 +46,7 @@ def held(connection: Connection, wait_s: float) -> Iterator[bool]:
     if not is_in_cluster(connection.connection):
         yield True
         return
-    _make(connection)
+    _make(connection, wait_s)
     me = secrets.token_hex(16)
     if not _take(connection, me, wait_s):
         yield False
@@ -63,8 +63,9 @@ def held(connection: Connection, wait_s: float) -> Iterator[bool]:
             _write(connection, _RELEASE, holder=me)
 
 
-def _make(connection: Connection) -> None:
+def _make(connection: Connection, wait_s: float) -> None:
     """Make the table and the row if they are missing; another node may be making them too."""
+    give_up = time.monotonic() + wait_s
     while True:
         try:
             if connection.execute(_LOOK).first():
@@ -73,7 +74,7 @@ def _make(connection: Connection) -> None:
         except exc.DBAPIError as error:
             if driver_errors.lacks_table(error):
                 _write(connection, _CREATE)
-            elif not driver_errors.is_conflict(error):
+            elif not driver_errors.is_conflict(error) or time.monotonic() > give_up:
                 raise
 
 

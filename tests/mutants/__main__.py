@@ -94,6 +94,7 @@ TESTS = {
         "tests/extensions/claims/test_batcher.py",
         "tests/functional/test_gabbi.py",
         "tests/extensions/claims/test_ended_groups.py",
+        "tests/functional/test_reused_ids.py",
         "tests/functional/test_search_deadline.py",
         "tests/docs/test_statements.py",
         "tests/client/test_claims.py",
