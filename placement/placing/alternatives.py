@@ -14,7 +14,7 @@ import numpy as np
 from placement.placing.wishes import ChosenPlace, NoPlace
 from placement.search.cloud import Cloud
 from placement.search.feasible import check_classes, check_traits, in_reach
-from placement.search.filters import FILTERS, ROOT_FILTERS, conditions
+from placement.search.filters import ROOT_FILTERS, conditions, list_group_conditions
 from placement.search.index_set import Indexes, Mask
 from placement.search.request import CandidateRequest, NameSets
 from placement.search.work import Work
@@ -116,9 +116,7 @@ def _next(positions: Positions, numbers: Sequence[int]) -> list[int] | None:
 def require_names(cloud: Cloud, known: NameSets, requests: Iterable[CandidateRequest]) -> None:
     """Refuse unknown names in any query, so that the error does not depend on which queries are tried.
 
-    :raises UnknownTraitName, UnknownClassName:
-
-    a name is unknown
+    :raises UnknownTraitName, UnknownClassName: a name is unknown
     """
     for request in requests:
         check_classes(cloud, known, sorted(request.names.classes))
@@ -149,6 +147,6 @@ def _trees_of(cloud: Cloud, request: CandidateRequest) -> Mask:
     for of_root, names in conditions(ROOT_FILTERS, request):
         trees &= of_root.test(cloud, names)
     for group in request.groups:
-        for each, names in conditions(FILTERS, group):
+        for each, names in list_group_conditions(group):
             trees &= in_reach(cloud, each.test(cloud, names) & alive)
     return trees

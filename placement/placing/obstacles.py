@@ -11,11 +11,11 @@ from placement.inventory_record import InventoryRecord
 from placement.search.cloud import Cloud
 from placement.search.filters import (
     BY_REASON,
-    FILTERS,
     ROOT_FILTERS,
     Scope,
     conditions,
     fits,
+    list_group_conditions,
     words,
 )
 from placement.search.index_set import Indexes, Mask
@@ -148,7 +148,7 @@ def _of_group(cloud: Cloud, group: Group, root: int, reach: Mask) -> Iterator[st
     where = f" for group {group.suffix}" if group.suffix else ""
     of_tree: list[str] = []
     others: list[str] = []
-    for each, names in conditions(FILTERS, group):
+    for each, names in list_group_conditions(group):
         met = each.test(cloud, names)
         # The root itself must meet some conditions; other providers of the tree do not help.
         by_root = each.scope in (Scope.TREE, Scope.EACH_AND_ROOT)

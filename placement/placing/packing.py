@@ -17,7 +17,7 @@ from placement.inventory_record import InventoryRecord
 from placement.search.candidate import Candidate
 from placement.search.cloud import Cloud
 from placement.search.feasible import in_reach
-from placement.search.filters import FILTERS, ROOT_FILTERS, conditions, fits
+from placement.search.filters import ROOT_FILTERS, conditions, fits, list_group_conditions
 from placement.search.index_set import Indexes, Mask
 from placement.search.records import ProviderRecord, UsedInventory
 from placement.search.request import CandidateRequest, NameSets
@@ -372,7 +372,7 @@ def _demands(cloud: Cloud, request: CandidateRequest) -> Iterator[tuple[str, Mas
         yield f"avoid {','.join(sorted(request.avoid))}", ~avoided
         alive &= ~avoided
     for group in request.groups:
-        for each, names in conditions(FILTERS, group):
+        for each, names in list_group_conditions(group):
             label = f"{each.parameter}{group.suffix} {each.value(names)}"
             yield label, in_reach(cloud, each.test(cloud, names) & alive)
     for group in request.groups:

@@ -225,3 +225,13 @@ BY_REASON = {each.reason: each for each in _ALL}
 
 GROUP_PARAMETERS = ("resources", *dict.fromkeys(each.parameter for each in FILTERS))
 """The parameters of a query that may have a suffix."""
+
+
+def list_group_conditions(group: Group) -> Iterator[tuple[Filter[Group], frozenset[str]]]:
+    """Yield the conditions for the providers of a group.
+
+    ``in_tree`` does not restrict the providers of a group without resources (specification 04 section 5.4).
+    """
+    for each, names in conditions(FILTERS, group):
+        if group.amounts or each.scope is not Scope.TREE:
+            yield each, names
