@@ -136,11 +136,12 @@ class Cluster(Generic[N]):
     def create_database(self, name: str) -> list[str]:
         """Make a database anew; return its URL on each node."""
         self.writer().execute(f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+        # On Galera a SELECT waits for the writes of other nodes, and SHOW does not: a node that is behind would
+        # show the former database, and drop it later.
+        found = f"SELECT 1 FROM information_schema.schemata WHERE schema_name = '{name}'"
         for node in self.nodes:
-            # A node that is behind may still show the one of before, and drop it later.
             wait_until(
-                f"{node.name} has {name}",
-                lambda node=node: node.execute(node.sees_all, f"SHOW DATABASES LIKE '{name}'"),
+                f"{node.name} has {name}", lambda node=node: node.execute(node.sees_all, found)
             )
         return [node.url(name) for node in self.nodes]
 
