@@ -136,8 +136,8 @@ class Cluster(Generic[N]):
     def create_database(self, name: str) -> list[str]:
         """Make a database anew; return its URL on each node."""
         self.writer().execute(f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
-        # On Galera a SELECT waits for the writes of other nodes, and SHOW does not: a node that is behind would
-        # show the former database, and drop it later.
+        # On Galera a SELECT waits for the writes of other nodes, and SHOW does not: a node that is behind
+        # would show the former database, and drop it later.
         found = f"SELECT 1 FROM information_schema.schemata WHERE schema_name = '{name}'"
         for node in self.nodes:
             wait_until(
