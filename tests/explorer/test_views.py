@@ -106,6 +106,8 @@ def test_tree_is_found_by_name(visitor: Visitor) -> None:
     assert options.first.get_attribute("value") == "numa0"
     visitor.go("#/tree")
     page.get_by_role("link", name="quiet").click()
+    # Until the browser follows the link, the page before it says that it is up to date.
+    expect(page.locator("h1")).to_contain_text("quiet")
     visitor.settle()
     visitor.go("#/tree")
     expect(page.get_by_label("Seen last").get_by_role("link")).to_have_text(["quiet"])
