@@ -1,14 +1,19 @@
 """Allocations: their replacement, removal and listing."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from weakref import WeakKeyDictionary
 
 from placement import errors
 from placement.db import allocation_rows, freshness, writes
 from placement.db.allocation_rows import ConsumerAllocation, ProviderAllocation
 from placement.db.database import Database, Transaction
+from placement.db.ledger_rows import Reading
 from placement.db.provider_rows import LockedProvider
 from placement.objects import ledger, replacement
+from placement.objects.batcher import Batcher
 from placement.objects.replacement import ConsumerChange, ConsumerConflict
 
 
@@ -37,13 +42,16 @@ class LedgerMoved(errors.ConcurrentUpdate):
 
 @dataclass(frozen=True, slots=True)
 class AllocationChange:
-    """The new sets of some consumers, in document order.
+    """The change of one request: the new sets of some consumers, in document order.
 
     :param action: the words for the error of a missing class: what the operation could not do.
+    :param is_deletion: the consumers must have allocations, which are removed; the generations of their
+        providers do not change.
     """
 
     consumers: Sequence[ConsumerChange]
     action: str = "Unable to allocate inventory"
+    is_deletion: bool = False
 
     @classmethod
     def of_one(cls, consumer: ConsumerChange) -> "AllocationChange":
@@ -59,16 +67,125 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
     :raises ClassMissing: 400
     :raises DoesNotFit: 409, no inventory, units, capacity
     :raises LedgerMoved: 409
+    :raises OutcomeUnknown: 503, also of a COMMIT that another request shared.
     """
-    db.write(lambda tx: replace(tx, change), on_conflict=LedgerMoved)
+    batcher = _BATCHERS.setdefault(db, Batcher())
+    with batcher.take_turn(change) as mine:
+        if len(mine.led) > 1:
+            mine.tell(_write_together(db, [each.question for each in mine.led]))
+        if not mine.result():
+            write = remove_all if change.is_deletion else replace
+            db.write(lambda tx: write(tx, change), on_conflict=LedgerMoved)
+
+
+def delete_allocations(db: Database, consumer_uuid: str) -> None:
+    """Remove a consumer with all its allocations (specification 03 section 9).
+
+    The generations of the providers do not change.
+
+    :raises NoAllocations: 404, also for allocations without a consumer record
+    :raises LedgerMoved: 409
+    :raises OutcomeUnknown: 503, also of a COMMIT that another request shared.
+    """
+    consumer = ConsumerChange(consumer_uuid, {}, project="", user="")
+    replace_allocations(db, AllocationChange((consumer,), is_deletion=True))
+
+
+# -- several requests in one transaction -----------------------------------------------------------
+
+_BATCHERS: WeakKeyDictionary[Database, Batcher[AllocationChange, bool]] = WeakKeyDictionary()
+
+SHARED_LOCK_S = 0.25
+"""How long a shared transaction waits for a lock; MySQL rounds to whole seconds. Then each of its changes is
+written alone, so that none waits for a lock that it does not need.
+"""
+
+
+class NotShared(errors.ConcurrentUpdate):
+    """A shared transaction lost a race. No client reads this: each change is written alone then."""
+
+
+def _write_together(
+    db: Database, changes: Sequence[AllocationChange]
+) -> Sequence[bool | type[errors.OutcomeUnknown]]:
+    """Write the changes of several requests in one transaction, as far as they can be written.
+
+    :returns: for each change whether it was written. A change that was not is written alone, which also finds
+        the reason if it must be refused.
+    """
+    tried = list(changes)
+    done: Mapping[int, bool | type[errors.OutcomeUnknown]] = {}
+    while len(tried) > 1 and not done:
+        sound: list[AllocationChange] = []
+        try:
+            write = partial(_write_sound, changes=tried, sound=sound)
+            db.write(write, on_conflict=NotShared, wait_s=SHARED_LOCK_S)
+        except replacement.SomeDoNotFit as refused:
+            tried = [sound[position] for position in refused.fitting]
+        except errors.OutcomeUnknown:
+            done = dict.fromkeys(map(id, sound), errors.OutcomeUnknown)
+        except errors.PlacementError:
+            break
+        else:
+            done = dict.fromkeys(map(id, sound), True)
+    return [done.get(id(change), False) for change in changes]
+
+
+def _write_sound(
+    tx: Transaction, changes: Sequence[AllocationChange], sound: list[AllocationChange]
+) -> None:
+    """Write the changes that nothing but room can refuse, and note them.
+
+    :raises SomeDoNotFit: there is not room for all of these
+    """
+    reading = ledger.read(tx, _list_consumers(changes))
+    sound[:] = _list_sound(tx, changes, reading)
+    if not sound:
+        return
+    parts = [replacement.work_out(change.consumers, reading) for change in sound]
+    replaced = replacement.work_out(_list_consumers(sound), reading)
+    owners = ledger.take_consumers(tx, replaced, reading)
+    providers, inventories = ledger.write_then_lock(tx, replaced, parts)
+    # Each request steps its providers by one, as it does alone.
+    steps = Counter(
+        provider_id
+        for change, part in zip(sound, parts, strict=True)
+        if not change.is_deletion
+        for provider_id in part.named | part.emptied
+    )
+    writes.finish(tx, ledger.list_outcome(replaced, owners, providers, inventories, steps))
+
+
+def _list_consumers(changes: Sequence[AllocationChange]) -> list[ConsumerChange]:
+    return [consumer for change in changes for consumer in change.consumers]
+
+
+def _list_sound(
+    tx: Transaction, changes: Sequence[AllocationChange], reading: Reading
+) -> list[AllocationChange]:
+    """Return the changes whose generations and names are right, none with the consumer of an earlier one."""
+    sound: list[AllocationChange] = []
+    taken: set[str] = set()
+    for change in changes:
+        uuids = {consumer.uuid for consumer in change.consumers}
+        if taken.isdisjoint(uuids):
+            try:
+                _require_sound(tx, change, reading)
+            except errors.PlacementError:
+                continue
+            sound.append(change)
+            taken |= uuids
+    return sound
+
+
+# -- one request ------------------------------------------------------------------------------------
 
 
 def replace(tx: Transaction, change: AllocationChange) -> None:
     """Replace the allocations of every named consumer; raises as :func:`replace_allocations`."""
     with_stock = ledger.is_everyday(tx, change.consumers)
     reading = ledger.read(tx, change.consumers, with_stock=with_stock)
-    replacement.require_sound(change.consumers, reading, change.action)
-    _require_unexpired(tx, change.consumers)
+    _require_sound(tx, change, reading)
     replaced = replacement.work_out(change.consumers, reading)
 
     owners = ledger.take_consumers(tx, replaced, reading)
@@ -76,6 +193,24 @@ def replace(tx: Transaction, change: AllocationChange) -> None:
         return
     providers, inventories = ledger.write_then_lock(tx, replaced)
     writes.finish(tx, ledger.list_outcome(replaced, owners, providers, inventories))
+
+
+def _require_sound(tx: Transaction, change: AllocationChange, reading: Reading) -> None:
+    """Check everything but the room; raises as :func:`replace_allocations`.
+
+    :raises NoAllocations: 404, for a deletion
+    """
+    if change.is_deletion:
+        _require_held(change.consumers, reading)
+        return
+    replacement.require_sound(change.consumers, reading, change.action)
+    _require_unexpired(tx, change.consumers)
+
+
+def _require_held(changes: Sequence[ConsumerChange], reading: Reading) -> None:
+    for change in changes:
+        if not (reading.consumers.get(change.uuid) and reading.allocations.get(change.uuid)):
+            raise NoAllocations(uuid=change.uuid)
 
 
 def _require_unexpired(tx: Transaction, changes: Sequence[ConsumerChange]) -> None:
@@ -93,16 +228,9 @@ def _require_unexpired(tx: Transaction, changes: Sequence[ConsumerChange]) -> No
             raise ConsumerConflict(expected="null", given=generation)
 
 
-def delete_allocations(db: Database, consumer_uuid: str) -> None:
-    """Remove a consumer with all its allocations (specification 03 section 9).
-
-    The generations of the providers do not change.
-
-    :raises NoAllocations: 404, also for allocations without a consumer record
-    :raises LedgerMoved: 409
-    """
-    change = ConsumerChange(consumer_uuid, {}, project="", user="")
-    db.write(lambda tx: remove(tx, (change,)), on_conflict=LedgerMoved)
+def remove_all(tx: Transaction, change: AllocationChange) -> None:
+    """Remove the consumers of a deletion; raises as :func:`delete_allocations`."""
+    remove(tx, change.consumers)
 
 
 def remove(
@@ -113,10 +241,8 @@ def remove(
     :returns: their former providers, by id.
     """
     reading = ledger.read(tx, changes)
-    for change in changes:
-        held = reading.consumers.get(change.uuid) and reading.allocations.get(change.uuid)
-        if not held and not may_be_empty:
-            raise NoAllocations(uuid=change.uuid)
+    if not may_be_empty:
+        _require_held(changes, reading)
     replacement.require_generations(changes, reading)
     replaced = replacement.work_out(changes, reading)
 

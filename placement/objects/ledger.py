@@ -167,15 +167,21 @@ def lock_inventories(
 
 
 def lock_places(
-    tx: Transaction, replaced: Replacement, written: Mapping[InventoryKey, int] = NOTHING
+    tx: Transaction,
+    replaced: Replacement,
+    written: Mapping[InventoryKey, int] = NOTHING,
+    parts: Sequence[Replacement] = (),
 ) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
     """Lock the providers with their inventories, and check that there is room.
 
     :param written: the amounts by which the transaction has already changed the ledger.
+    :param parts: the parts of the replacement that belong to different requests, which must fit one after the
+        other; empty if all of it is one request.
     :returns: the existing providers by id, and inventory records by place.
-    :raises DoesNotFit: 409, one of its kinds
+    :raises DoesNotFit: 409, one of its kinds; of several parts :class:`~replacement.SomeDoNotFit`
     :raises StaleRead: a provider that the request names was deleted meanwhile.
     """
+    parts = parts or [replaced]
     providers, records = ledger_rows.lock_with_inventories(tx, replaced.provider_ids)
     inventories = recount_doubted(tx, providers.values(), replacement.by_place(records), written)
     # On PostgreSQL the result lacks a record that was inserted while the statement waited for its lock
@@ -183,17 +189,17 @@ def lock_places(
     whole = (
         providers.keys() == replaced.provider_ids and replaced.freed.keys() <= inventories.keys()
     )
-    if whole and replacement.has_room(replaced.added, inventories, replaced.freed):
+    if whole and replacement.all_have_room(parts, inventories):
         return providers, inventories
     # A record may be missing although it exists, so read again now that the providers are locked.
     providers = lock_providers(tx, replaced.named, replaced.provider_ids)
     inventories = lock_inventories(tx, providers, written)
-    replacement.require_room(replaced.added, inventories, replaced.freed)
+    replacement.require_room_of_all(parts, inventories)
     return providers, inventories
 
 
 def write_then_lock(
-    tx: Transaction, replaced: Replacement
+    tx: Transaction, replaced: Replacement, parts: Sequence[Replacement] = ()
 ) -> tuple[dict[int, LockedProvider], dict[InventoryKey, InventoryRow]]:
     """Write the allocations, then lock their places and check that there is room, as :func:`lock_places`.
 
@@ -201,9 +207,9 @@ def write_then_lock(
     """
     if any(new.amount > MAX_INT for new in replaced.added):
         # Neither a column nor an inventory can hold the amount, so this refuses the right allocation.
-        lock_places(tx, replaced)
+        lock_places(tx, replaced, parts=parts)
     write_allocations(tx, replaced)
-    return lock_places(tx, replaced, replaced.used_changes())
+    return lock_places(tx, replaced, replaced.used_changes(), parts)
 
 
 def write_allocations(tx: Transaction, replaced: Replacement) -> None:

@@ -6,7 +6,7 @@ replacement.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -131,6 +131,16 @@ class CapacityExceeded(DoesNotFit):
     )
     class_name: str
     provider: str
+
+
+class SomeDoNotFit(DoesNotFit):
+    """Some of several requests do not fit; ``fitting`` are the positions of those that do, in order.
+
+    No client reads this: the others are written without them.
+    """
+
+    text = "Only the requests {fitting} fit."
+    fitting: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +373,45 @@ def has_room(
     except DoesNotFit:
         return False
     return True
+
+
+def all_have_room(
+    parts: Sequence[Replacement], inventories: Mapping[InventoryKey, InventoryRow]
+) -> bool:
+    """Return whether the parts of different requests fit one after the other."""
+    return len(_find_fitting(parts, inventories)) == len(parts)
+
+
+def require_room_of_all(
+    parts: Sequence[Replacement], inventories: Mapping[InventoryKey, InventoryRow]
+) -> None:
+    """Check that the parts of different requests fit one after the other.
+
+    :raises DoesNotFit: 409, one of its kinds; of several parts :class:`SomeDoNotFit`
+    """
+    if len(parts) == 1:
+        require_room(parts[0].added, inventories, parts[0].freed)
+        return
+    fitting = _find_fitting(parts, inventories)
+    if len(fitting) < len(parts):
+        raise SomeDoNotFit(fitting=fitting)
+
+
+def _find_fitting(
+    parts: Sequence[Replacement], inventories: Mapping[InventoryKey, InventoryRow]
+) -> list[int]:
+    """Return the positions of the parts that fit after those before them that fit."""
+    # The sum of all parts is not checked: two requests that swap full places would fit together, although
+    # neither of them fits first.
+    now = dict(inventories)
+    fitting = []
+    for position, part in enumerate(parts):
+        if has_room(part.added, now, part.freed):
+            fitting.append(position)
+            for place, amount in part.used_changes().items():
+                if place in now:
+                    now[place] = replace(now[place], used=now[place].used + amount)
+    return fitting
 
 
 def by_place(rows: Sequence[InventoryRow]) -> dict[InventoryKey, InventoryRow]:

@@ -1,4 +1,4 @@
-"""Where claims meet that arrive at one process at the same time (placement/extensions/claims/batcher.py)."""
+"""Where claims meet that arrive at one process at the same time (placement.objects.batcher.py)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from placement.extensions.claims import batcher, shortcuts, writing
+from placement.extensions.claims import shortcuts, writing
+from placement.objects import batcher
 from tests.support.processes import PATIENCE, wait_until
 
 T = TypeVar("T")

@@ -28,12 +28,12 @@ from weakref import WeakKeyDictionary
 
 from placement import errors
 from placement.db.database import Database
-from placement.extensions.claims.batcher import ClaimBatcher
 from placement.extensions.claims.choices import choose_places
 from placement.extensions.claims.orders import Granted, LookAgain, Order
 from placement.extensions.claims.premises import NO_PREMISES
 from placement.extensions.claims.writing import write
 from placement.objects.allocation_candidate import refuse_unknown_names
+from placement.objects.batcher import Batcher
 from placement.objects.picture import Picture
 from placement.placing.remedies import RelaxableRequest
 from placement.placing.turns import TreeOrder
@@ -56,7 +56,7 @@ class _Desk:
     ``overtaken_s``: the time of the last choice that was overtaken, on the monotonic clock.
     """
 
-    batchers: dict[TreeOrder, ClaimBatcher[Order, Granted | LookAgain]] = field(default_factory=dict)
+    batchers: dict[TreeOrder, Batcher[Order, Granted | LookAgain]] = field(default_factory=dict)
     overtaken_s: float = -math.inf
 
 
@@ -77,13 +77,14 @@ def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Gra
     if not order.is_one_new_consumer:
         age_s = _tolerable_age_s(desk, order)
         return _try(db, picture, desk, order, work, age_s) if age_s else LookAgain(overtaken=False)
-    batcher = desk.batchers.setdefault(order.strategy, ClaimBatcher())
+    batcher = desk.batchers.setdefault(order.strategy, Batcher())
     with batcher.take_turn(order) as mine:
         if len(mine.led) > 1:
             orders = [each.question for each in mine.led]
             mine.tell(_try_together(db, picture, desk, orders, work))
-        if mine.answer is not None:
-            return mine.answer
+        answer = mine.result()
+        if answer is not None:
+            return answer
         return _try(db, picture, desk, order, work, _tolerable_age_s(desk, order))
 
 
@@ -116,11 +117,8 @@ def _try(
 
 def _try_together(
     db: Database, picture: Picture, desk: _Desk, orders: Sequence[Order], work: Work
-) -> Sequence[Granted | LookAgain]:
-    """Place the claims of several requests as one gang; if that fails, each tries again by itself.
-
-    :raises OutcomeUnknown: 503
-    """
+) -> Sequence[Granted | LookAgain | type[errors.OutcomeUnknown]]:
+    """Place the claims of several requests as one gang; if that fails, each tries again by itself."""
     queries: dict[tuple[str, frozenset[str]], RelaxableRequest] = {}
     # Equal queries become one object, so that choosing makes one search of them. Each request avoids its own
     # trees.
@@ -139,7 +137,9 @@ def _try_together(
         if isinstance(answer, LookAgain) and (age_s or answer.overtaken):
             answer = _try(db, picture, desk, gang, work, 0.0)
     except errors.OutcomeUnknown:
-        raise
+        # All claims shared the COMMIT, and each may be stored. A repeated claim could be refused because of
+        # its own allocations.
+        return [errors.OutcomeUnknown] * len(orders)
     except errors.PlacementError:
         # The error belongs to one of the claims, and must not be the answer to the others.
         return each_alone

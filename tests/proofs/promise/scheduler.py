@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import webob
 from sqlalchemy import Connection
 
 from placement.db.database import Database
 from placement.db.transport import Message
+from tests.proofs.promise.shared import Batch
 from tests.proofs.promise.stage import Order, Stage, connection_id
 from tests.support.processes import PATIENCE
 from tests.support.recorder import Hook
@@ -54,7 +56,7 @@ class Player:
 
     number: int
     stage: Stage
-    order: Order
+    order: Order | Batch
     state: str = "playing"
     statement: str = ""
     effect: Effect = "reads"
@@ -144,7 +146,7 @@ class Run:
 class Conductor:
     """One run of some orders on a stage."""
 
-    def __init__(self, stage: Stage, orders: Sequence[Order]) -> None:
+    def __init__(self, stage: Stage, orders: Sequence[Order | Batch]) -> None:
         self._stage = stage
         self._changed = threading.Condition()
         self._players = [Player(n, stage, order) for n, order in enumerate(orders)]
@@ -172,7 +174,7 @@ class Conductor:
                 player.go.set()
             for thread in threads:
                 thread.join(HANGS_S)
-        return Run(self._schedule, self._choices, tuple(_outcome(p) for p in self._players))
+        return Run(self._schedule, self._choices, tuple(each for p in self._players for each in _outcomes(p)))
 
     def _conduct(self, choose: Choose, current: Player) -> None:
         while able := self._able():
@@ -290,11 +292,16 @@ class Conductor:
             self._changed.notify_all()
 
 
-def _outcome(player: Player) -> tuple[int, str]:
-    """Return status and code of the answer; raise what the player has raised instead."""
-    if not hasattr(player.answer, "status_int"):
+def _outcomes(player: Player) -> list[tuple[int, str]]:
+    """Return status and code of each answer; raise what the player has raised instead."""
+    if isinstance(player.answer, BaseException):
         raise AssertionError(f"{player.letter} did not answer") from player.answer
-    answer = player.answer
+    answers = player.answer if isinstance(player.answer, list) else [player.answer]
+    return [outcome_of(answer) for answer in answers]
+
+
+def outcome_of(answer: webob.Response) -> tuple[int, str]:
+    """Return status and code of an answer."""
     code = answer.json["errors"][0].get("code", "") if answer.status_int >= 400 else ""
     return answer.status_int, code
 

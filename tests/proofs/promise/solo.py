@@ -12,11 +12,11 @@ import pytest
 import webob
 
 from placement.db import freshness, models
-from placement.extensions.claims import batcher, expiry, groups, service, shortcuts
+from placement.extensions.claims import expiry, groups, service, shortcuts
 from placement.extensions.claims import tables as claims_tables
 from placement.extensions.plans import holding
 from placement.extensions.plans import service as plans_service
-from placement.objects import picture
+from placement.objects import batcher, picture
 from tests.proofs.promise.scenes import Scene
 from tests.proofs.promise.stage import Order, Rows, Stage
 from tests.support.batches import waiting

@@ -1,4 +1,4 @@
-"""What waits is answered together, and nothing waits for long (placement.extensions.claims.batcher)."""
+"""What waits is answered together, and nothing waits for long (placement.objects.batcher)."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,22 +7,25 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from placement import errors
-from placement.extensions.claims import batcher
-from placement.extensions.claims.batcher import ClaimBatcher
+from placement.objects import batcher
+from placement.objects.batcher import Batcher
 from tests.support.processes import PATIENCE, wait_until
 
 HANGS_S = 30.0 * PATIENCE
 
 
+Answers = Sequence[str | type[errors.PlacementError] | None]
+
+
 class Meeting:
     """Questions that are numbers; a first one is being answered until ``first_may_end``."""
 
-    def __init__(self, answer_all: Callable[[Sequence[int]], Sequence[str] | None]) -> None:
+    def __init__(self, answer_all: Callable[[Sequence[int]], Answers | None]) -> None:
         self.first_may_end = threading.Event()
         self.asked_together: list[Sequence[int]] = []
         self._answer_all = answer_all
         self._threads = ThreadPoolExecutor(8)
-        self.batcher = ClaimBatcher[int, str]()
+        self.batcher = Batcher[int, str]()
         self.first = self.ask(0, self._answer_first)
 
     def ask(self, number: int, alone: Callable[[], str] | None = None) -> Future[str]:
@@ -35,6 +38,12 @@ class Meeting:
         )
         return found
 
+    def lead(self, number: int, alone: Callable[[], str]) -> Future[str]:
+        """Ask in a thread of its own while nobody asks, and return when it is being answered."""
+        found = self._threads.submit(self.answer, number, alone)
+        wait_until("the question is being answered", lambda: self.batcher._is_busy)
+        return found
+
     def answer(self, number: int, alone: Callable[[], str]) -> str:
         """Answer a question in its turn, as claims do."""
         with self.batcher.take_turn(number) as mine:
@@ -42,7 +51,8 @@ class Meeting:
                 answers = self._all([each.question for each in mine.led])
                 if answers is not None:
                     mine.tell(answers)
-            return alone() if mine.answer is None else mine.answer
+            answer = mine.result()
+            return alone() if answer is None else answer
 
     def _is_answered_first(self, number: int) -> bool:
         return number == 0 and self.batcher._is_busy
@@ -51,7 +61,7 @@ class Meeting:
         assert self.first_may_end.wait(HANGS_S)
         return "first"
 
-    def _all(self, numbers: Sequence[int]) -> Sequence[str] | None:
+    def _all(self, numbers: Sequence[int]) -> Answers | None:
         self.asked_together.append(numbers)
         return self._answer_all(numbers)
 
@@ -91,21 +101,17 @@ def test_what_cannot_be_answered_together_is_answered_alone() -> None:
     assert meeting.ask(3).result(HANGS_S) == "3 alone"
 
 
-def test_an_unknown_outcome_is_that_of_all() -> None:
-    """Asked again, a claim would be refused for what it may have got itself."""
-
-    def lose(numbers: Sequence[int]) -> Sequence[str]:
-        raise errors.OutcomeUnknown
-
-    meeting = Meeting(lose)
-    waiting = [meeting.ask(number) for number in (1, 2)]
+def test_each_question_has_an_answer_of_its_own() -> None:
+    """One learns an error, the next is answered alone, and the last is answered."""
+    meeting = Meeting(lambda numbers: [errors.OutcomeUnknown, None, "3 of 3"])
+    refused, *others = [meeting.ask(number) for number in (1, 2, 3)]
 
     meeting.first_may_end.set()
 
-    for each in waiting:
-        with pytest.raises(errors.OutcomeUnknown):
-            each.result(HANGS_S)
-    assert meeting.ask(3).result(HANGS_S) == "3 alone"
+    with pytest.raises(errors.OutcomeUnknown):
+        refused.result(HANGS_S)
+    assert answered(others) == ["2 alone", "3 of 3"]
+    assert meeting.ask(4).result(HANGS_S) == "4 alone"
 
 
 def test_a_fault_of_the_thread_that_answers_leaves_the_others_alone() -> None:
@@ -125,14 +131,41 @@ def test_a_fault_of_the_thread_that_answers_leaves_the_others_alone() -> None:
 
 def test_nothing_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is being answered may wait for a lock."""
-    monkeypatch.setattr(batcher, "PATIENCE_S", 0.0)
     meeting = Meeting(lambda numbers: None)
+    waits = meeting.ask(1)
+    monkeypatch.setattr(batcher, "PATIENCE_S", 0.0)
 
-    assert meeting.ask(1).result(HANGS_S) == "1 alone"
+    assert meeting.ask(2).result(HANGS_S) == "2 alone"
+
+    # Neither who waits already nor who comes later waits for the same answer.
+    assert waits.result(HANGS_S) == "1 alone"
+    monkeypatch.setattr(batcher, "PATIENCE_S", HANGS_S)
+    assert meeting.ask(3).result(HANGS_S) == "3 alone"
+    assert not meeting.first.done()
 
     meeting.first_may_end.set()
     assert meeting.first.result(HANGS_S) == "first"
     assert meeting.asked_together == []
+
+
+def test_what_follows_a_long_answer_is_answered_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting = Meeting(lambda numbers: [f"{number} of {len(numbers)}" for number in numbers])
+    monkeypatch.setattr(batcher, "PATIENCE_S", 0.0)
+    assert meeting.ask(1).result(HANGS_S) == "1 alone"
+    monkeypatch.setattr(batcher, "PATIENCE_S", HANGS_S)
+    meeting.first_may_end.set()
+    meeting.first.result(HANGS_S)
+    second_may_end = threading.Event()
+
+    def wait() -> str:
+        assert second_may_end.wait(HANGS_S)
+        return "second"
+
+    second = meeting.lead(2, wait)
+    waiting = [meeting.ask(number) for number in (3, 4)]
+    second_may_end.set()
+
+    assert answered([second, *waiting]) == ["second", "3 of 2", "4 of 2"]
 
 
 def test_a_fault_of_the_first_lets_the_others_go_on() -> None:

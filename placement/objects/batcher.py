@@ -35,51 +35,50 @@ class Participant(Generic[Q, A]):
 
     question: Q
     led: "Sequence[Participant[Q, A]]" = ()
-    answer: A | None = None
-    error: type[errors.PlacementError] | None = None
+    answer: A | type[errors.PlacementError] | None = None
     woken: threading.Event = field(default_factory=threading.Event)
 
-    def tell(self, answers: Sequence[A]) -> None:
-        """Give their answers to all led questions, whose threads continue at once."""
+    def tell(self, answers: Sequence[A | type[errors.PlacementError] | None]) -> None:
+        """Give their answers to all led questions, whose threads continue at once.
+
+        :param answers: in the order of ``led``; an error is raised by the thread that asked.
+        """
         for each, answer in zip(self.led, answers, strict=True):
             each.answer = answer
             each.woken.set()
 
+    def result(self) -> A | None:
+        """Return the answer, None if the question must be answered alone; raise an error."""
+        if isinstance(self.answer, type):
+            raise self.answer
+        return self.answer
 
-class ClaimBatcher(Generic[Q, A]):
+
+class Batcher(Generic[Q, A]):
     """A batcher of the questions of one kind that threads of a process ask at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[Participant[Q, A]] = deque()
-        self._is_busy = False
+        self._is_busy = self._is_slow = False
 
     @contextmanager
     def take_turn(self, question: Q) -> Iterator[Participant[Q, A]]:
-        """Wait while another thread answers; this thread can answer until the end of the block.
-
-        :raises OutcomeUnknown: the block that led this question raised it.
-        """
+        """Wait while another thread answers; this thread can answer until the end of the block."""
         mine = Participant[Q, A](question)
         with self._lock:
-            waits, self._is_busy = self._is_busy, True
-            if waits:
+            waits, passes = self._is_busy, self._is_slow
+            self._is_busy = True
+            if waits and not passes:
                 self._waiting.append(mine)
         if waits:
-            self._wait(mine)
-            if mine.error is not None:
-                raise mine.error
+            if not passes:
+                self._wait(mine)
             if not mine.led:
                 yield mine
                 return
         try:
             yield mine
-        except errors.OutcomeUnknown:
-            # The COMMIT was shared by all claims, and each may be stored. A repeated claim could be refused
-            # because of its own allocations.
-            for each in mine.led:
-                each.error = errors.OutcomeUnknown
-            raise
         finally:
             for each in mine.led:
                 each.woken.set()
@@ -87,7 +86,7 @@ class ClaimBatcher(Generic[Q, A]):
             # busy, so that no later question passes them.
             with self._lock:
                 led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
-                self._is_busy = bool(led)
+                self._is_busy, self._is_slow = bool(led), False
             if led:
                 led[0].led = led
                 led[0].woken.set()
@@ -97,7 +96,12 @@ class ClaimBatcher(Generic[Q, A]):
             return
         with self._lock:
             if mine in self._waiting:
-                self._waiting.remove(mine)
+                # The present answer takes long. Nobody else waits for it: neither those who wait already, nor
+                # those who come before it is there.
+                self._is_slow = True
+                for each in self._waiting:
+                    each.woken.set()
+                self._waiting.clear()
                 return
         # Another thread has taken the question up by now, and its answer will arrive.
         mine.woken.wait()
