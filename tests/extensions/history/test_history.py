@@ -112,6 +112,40 @@ def test_what_is_written_together_names_each_author(
         assert {name: written[name] for name in author} == author
 
 
+def put_as(service: Service, number: int, host: str) -> tuple[str, dict[str, Any]]:
+    """Send allocations as a client of its own; return the consumer, and the author of its row."""
+    consumer = new_uuid()
+    answer = service.request(
+        "PUT",
+        f"/allocations/{consumer}",
+        version="1.39",
+        json=entry({host: {"VCPU": 1}}),
+        x_auth_token=f"user{number}:project{number}",
+        x_roles="admin,service",
+    )
+    assert answer.status_int == 204, answer.text
+    return consumer, {
+        "by": {"user_id": f"user{number}", "project_id": f"project{number}"},
+        "request_id": answer.headers["x-openstack-request-id"],
+        "route": "/allocations/{consumer_uuid}",
+    }
+
+
+def test_allocations_written_together_name_each_author(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = World(service).host(VCPU=100)
+    asks = [partial(put_as, service, number, host) for number in range(9)]
+
+    first, others, sizes = send_at_once(monkeypatch, asks[0], asks[1:])
+
+    assert sizes == [8]
+    for consumer, author in (first, *others):
+        (written,) = writes(service, f"consumer={consumer}")
+        assert {name: written[name] for name in author} == author
+        assert written["after"]["resources"] == {"VCPU": 1}
+
+
 class Notes(logging.Handler):
     """Notes of each line of a log the request id and the user with which oslo.log would show it."""
 

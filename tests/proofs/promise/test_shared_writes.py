@@ -208,15 +208,21 @@ BLIND = st.builds(
     lambda consumer, amount: blind_claim(consumer, VCPU=amount), st.sampled_from(CONSUMERS), AMOUNTS
 )
 RELEASES = st.builds(release, st.sampled_from(CONSUMERS))
-BATCHES = st.lists(st.one_of(CLAIMS, CLAIMS, EMPTIED, SWAPS, BLIND, RELEASES), min_size=2, max_size=4)
+REQUESTS = st.one_of(CLAIMS, CLAIMS, EMPTIED, SWAPS, BLIND, RELEASES)
+BATCHES = st.lists(REQUESTS, min_size=2, max_size=4 if LONG else 3)
+
+
+@pytest.fixture(scope="module")
+def mixed(place: Stage) -> Rows:
+    """The state before batches by chance."""
+    return place.prepare(STATE)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(orders=BATCHES)
-def test_batches_by_chance(place: Stage, orders: Sequence[Order]) -> None:
-    before = place.prepare(STATE)
-    serial = in_turn(place, before, orders)
-    place.put_back(before)
+def test_batches_by_chance(place: Stage, mixed: Rows, orders: Sequence[Order]) -> None:
+    serial = in_turn(place, mixed, orders)
+    place.put_back(mixed)
     answers = tuple(outcome_of(answer) for answer in Batch(orders).send(place.players[0]))
     assert (answers, picture(place)) in serial
     place.assert_sound()
