@@ -114,21 +114,22 @@ def _write_together(
         the reason if it must be refused.
     """
     tried = list(changes)
-    done: Mapping[int, bool | type[errors.OutcomeUnknown]] = {}
-    while len(tried) > 1 and not done:
+    while len(tried) > 1:
         sound: list[AllocationChange] = []
+        outcome: bool | type[errors.OutcomeUnknown] = True
         try:
             write = partial(_write_sound, changes=tried, sound=sound)
             db.write(write, on_conflict=NotShared, wait_s=SHARED_LOCK_S)
         except replacement.SomeDoNotFit as refused:
             tried = [sound[position] for position in refused.fitting]
+            continue
         except errors.OutcomeUnknown:
-            done = dict.fromkeys(map(id, sound), errors.OutcomeUnknown)
+            outcome = errors.OutcomeUnknown
         except errors.PlacementError:
             break
-        else:
-            done = dict.fromkeys(map(id, sound), True)
-    return [done.get(id(change), False) for change in changes]
+        shared = set(map(id, sound))
+        return [id(change) in shared and outcome for change in changes]
+    return [False] * len(changes)
 
 
 def _write_sound(

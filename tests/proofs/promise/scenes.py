@@ -330,3 +330,22 @@ REQUESTS = tuple(
     )
 )
 """Every kind of write alone, and some that are refused."""
+
+SHARED = (
+    Scene(
+        "allocations at once",
+        (*EMPTY_HOST, stock(HOST, 0, VCPU=6)),
+        tuple(claim(each, VCPU=2) for each in (ANN, BOB, NEW)),
+    ),
+    Scene(
+        "changes of allocations at once",
+        (*HELD, claim(BOB, VCPU=1), provider(OTHER), stock(OTHER, 0, VCPU=4)),
+        (
+            claim(ANN, OTHER, VCPU=1),
+            claim(HOLDER, OTHER, 1, VCPU=1),
+            many({NEW: entry({HOST: {"VCPU": 2}}, project_id="new")}),
+            claim(BOB, HOST, 1, VCPU=2),
+        ),
+    ),
+)
+"""Changes of allocations that arrive at one process while it writes the first, and share a transaction."""

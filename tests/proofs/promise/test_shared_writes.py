@@ -249,3 +249,10 @@ def test_a_refused_request_leaves_the_others_together(place: Stage) -> None:
     written = allocation._write_together(place.players[0].db, changes)
 
     assert written == [True, *[False] * len(refused), True]
+
+
+def test_requests_that_are_all_refused_are_answered_alone(place: Stage) -> None:
+    place.put_back(place.prepare(FREE))
+    changes = Batch([release(ANN), release(BOB)]).changes()
+
+    assert allocation._write_together(place.players[0].db, changes) == [False, False]
