@@ -91,7 +91,7 @@ TESTS = {
     "placement/extensions/claims": (
         "tests/extensions/claims/test_claims.py",
         "tests/extensions/claims/test_holds.py",
-        "tests/extensions/claims/test_batcher.py",
+        "tests/db/test_batcher.py",
         "tests/functional/test_gabbi.py",
         "tests/extensions/claims/test_ended_groups.py",
         "tests/functional/test_reused_ids.py",

@@ -343,8 +343,8 @@ SHARED = (
         (
             claim(ANN, OTHER, VCPU=1),
             claim(HOLDER, OTHER, 1, VCPU=1),
-            many({NEW: entry({HOST: {"VCPU": 2}}, project_id="new")}),
-            claim(BOB, HOST, 1, VCPU=2),
+            many({NEW: entry({HOST: {"VCPU": 1}}, project_id="new")}),
+            claim(BOB, OTHER, 1, VCPU=2),
         ),
     ),
 )
