@@ -69,13 +69,20 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
     :raises LedgerMoved: 409
     :raises OutcomeUnknown: 503, also of a COMMIT that another request shared.
     """
+    if len(change.consumers) > FEW:
+        _write_alone(db, change)
+        return
     batcher = _BATCHERS.setdefault(db, Batcher())
     with batcher.take_turn(change) as mine:
         if len(mine.led) > 1:
             mine.tell(_write_together(db, [each.question for each in mine.led]))
         if not mine.result():
-            write = remove_all if change.is_deletion else replace
-            db.write(lambda tx: write(tx, change), on_conflict=LedgerMoved)
+            _write_alone(db, change)
+
+
+def _write_alone(db: Database, change: AllocationChange) -> None:
+    write = remove_all if change.is_deletion else replace
+    db.write(lambda tx: write(tx, change), on_conflict=LedgerMoved)
 
 
 def delete_allocations(db: Database, consumer_uuid: str) -> None:
@@ -94,6 +101,9 @@ def delete_allocations(db: Database, consumer_uuid: str) -> None:
 # -- several requests in one transaction -----------------------------------------------------------
 
 _BATCHERS: WeakKeyDictionary[Database, Batcher[AllocationChange, bool]] = WeakKeyDictionary()
+
+FEW = 8
+"""The most consumers of a request that shares a transaction: others would wait long for a larger one."""
 
 SHARED_LOCK_S = 0.25
 """How long a shared transaction waits for a lock; MySQL rounds to whole seconds. Then each of its changes is

@@ -96,6 +96,19 @@ def test_a_deletion_does_not_step_the_provider(
     assert shown == {"resource_provider_generation": before, "usages": {"VCPU": 0}}
 
 
+def test_a_large_request_does_not_hold_up_others(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no turn: it is answered while another request has the turn."""
+    host = World(service).host(VCPU=100)
+    monkeypatch.setattr(batcher, "PATIENCE_S", HANGS_S)
+    many = {new_uuid(): entry({host: {"VCPU": 1}}) for _ in range(allocation.FEW + 1)}
+    turns = allocation._BATCHERS.setdefault(service.db, batcher.Batcher())
+
+    with turns.take_turn(_change(new_uuid(), host)):
+        assert service.send("POST", "/allocations", many).status == 204
+
+
 def test_an_unknown_outcome_is_that_of_those_who_shared_it(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
