@@ -43,6 +43,7 @@ def gang(
     """Let the service choose for consumers, all members of the groups that have rules here.
 
     :param query: of all of them, or by consumer; a sequence has several of each, in order of preference.
+    :param rules: by group, the word of its rule, or all that a body says of it.
     """
     queries = query if isinstance(query, Mapping) else dict.fromkeys(consumers, query)
     claims = [
@@ -57,7 +58,9 @@ def gang(
         }
         for consumer in consumers
     ]
-    groups = {name: {"rule": rule} for name, rule in rules.items()}
+    groups = {
+        name: {"rule": rule} if isinstance(rule, str) else rule for name, rule in rules.items()
+    }
     hold = {} if hold_s is None else {"hold_s": hold_s}
     return Order("POST", "/-/claims", {"claims": claims, "groups": groups, **hold})
 
@@ -78,7 +81,9 @@ def ask(path: str) -> Order:
     return Order("GET", path)
 
 
+ONE = "resources=VCPU:1"
 TWO = "resources=VCPU:2"
+TWO_EACH = {"rule": "apart", "at_most": 2}
 HERE, THERE = f"{TWO}&in_tree={HOST}", f"{TWO}&in_tree={OTHER}"
 EITHER = (HERE, THERE)
 APIECE = {ANN: HERE, BOB: THERE}
@@ -278,6 +283,13 @@ PAIRS_OF_CLAIMS = (
         "apart-apart-old",
         (*FREE, gang(HOLDER, query=TWO, g="apart"), provider(OTHER), stock(OTHER, 0, VCPU=4)),
         (gang(ANN, query=TWO, g="apart"), gang(BOB, query=TWO, g="apart")),
+        1,
+    ),
+    # Both join the host of an older member, and there is only place for one more.
+    Scene(
+        "two-apart",
+        (*FREE, gang(HOLDER, query=ONE, g=TWO_EACH)),
+        (gang(ANN, query=ONE, g=TWO_EACH), gang(BOB, query=ONE, g=TWO_EACH)),
         1,
     ),
     Scene(
