@@ -57,7 +57,8 @@ class Record:
 class Measurement:
     """A scenario on one target: milliseconds over the operations that succeeded.
 
-    ``statuses`` counts answers by status, 0 meaning none came. CPU is per operation; the server's
+    ``slowest_client_ms`` is the largest of the clients' medians. ``statuses`` counts answers by status, 0
+    meaning none came. CPU is per operation; the server's
     is None when its processes are not ours to see, and has a grain of 10 ms over the whole run.
     """
 
@@ -73,6 +74,8 @@ class Measurement:
     answer_bytes: int
     client_cpu_ms: float
     server_cpu_ms: float | None = None
+    longest_ms: float = float("nan")
+    slowest_client_ms: float = float("nan")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -128,7 +131,14 @@ def summary(records: list[Record], accepted: tuple[int, ...]) -> Measurement:
         answer_bytes=max(record.answer_bytes for record in records),
         client_cpu_ms=1e3 * sum(r.cpu_s for r in records) / max(1, total),
         server_cpu_ms=None if server_cpu_s is None else 1e3 * server_cpu_s / max(1, total),
+        longest_ms=1e3 * percentile(good, 1.0),
+        slowest_client_ms=1e3 * max(_median(record, accepted) for record in records),
     )
+
+
+def _median(record: Record, accepted: tuple[int, ...]) -> float:
+    times = sorted(seconds for status in accepted for seconds in record.times.get(status, ()))
+    return percentile(times, 0.5)
 
 
 def percentile(ordered: list[float], part: float) -> float:
