@@ -1,7 +1,8 @@
 """Where the time goes: samples of the serving processes while a scenario runs, summed by function.
 
 Uses py-spy, which looks into running processes from outside (it may need root). Only the thread that
-holds the interpreter lock counts: what Python does. Waiting for the database or the disk does not.
+holds the interpreter lock counts: what Python does. Waiting for the database or the disk does not, unless
+``waits`` asks for all threads that serve a request.
 """
 
 import re
@@ -17,6 +18,20 @@ from benchmarks.target import Target, processes
 
 RATE_HZ = 400
 SHOWN = 45
+DRIVERS = ("sqlalchemy/engine/default.py", "psycopg2/", "pymysql/", "MySQLdb/")
+LAYERS = (
+    ("waiting for the turn", ("placement/objects/batcher.py",)),
+    ("driver and database", ("placement/db/transport.py", *DRIVERS)),
+    ("pool of connections", ("sqlalchemy/pool/",)),
+    ("JSON and schema", ("placement/web/validation.py", "placement/web/judge.py", "json/", "jsonschema/")),
+    ("choice", ("placement/placing/", "placement/search/", "placement/extensions/claims/choices.py")),
+    ("picture", ("placement/objects/picture.py", "placement/objects/cloud", "placement/db/cloud_rows.py")),
+    ("text of statements", ("placement/db/statements.py", "sqlalchemy/")),
+    ("rules of the write", ("placement/db/", "placement/objects/", "placement/extensions/")),
+    ("HTTP, WebOb, middleware", ("placement/", "webob/", "routes/", "oslo_", "microversion_parse/")),
+)
+"""The layers of a request with the beginnings of their files; the innermost frame that matches counts."""
+
 PY_SPY = Path(sys.executable).parent / "py-spy"
 
 
@@ -30,8 +45,13 @@ class Line:
 
 
 @contextmanager
-def sampled(target: Target, seconds: float, raw: Path) -> Iterator[None]:
-    """Sample the target's worker that works most while the body runs; write collapsed stacks."""
+def sampled(
+    target: Target, seconds: float, raw: Path, *, waits: bool = False
+) -> Iterator[None]:
+    """Sample the target's worker that works most while the body runs; write collapsed stacks.
+
+    :param waits: sample all threads, also those that wait.
+    """
     process = max(processes(target), key=lambda one: sum(one.cpu_times()[:2]), default=None)
     if process is None:
         yield
@@ -47,7 +67,7 @@ def sampled(target: Target, seconds: float, raw: Path) -> Iterator[None]:
                 str(RATE_HZ),
                 "--format",
                 "raw",
-                "--gil",
+                "--idle" if waits else "--gil",
             ),
             *("--duration", str(max(1, round(seconds))), "--nonblocking", "--output", str(raw)),
         ],
@@ -81,6 +101,23 @@ def summed(raw: Path) -> tuple[int, list[Line]]:
         for name, part in total.most_common()
     ]
     return samples, lines
+
+
+def by_layer(raw: Path) -> dict[str, float]:
+    """Return the share of each layer in the samples of requests, in percent."""
+    counts: Counter[str] = Counter()
+    for line in raw.read_text().splitlines():
+        stack, _, count = line.rpartition(" ")
+        # Other threads watch the deadlines of the database, or wait for the next request.
+        if "placement/web/" in stack and count.isdecimal():
+            frames = [_shortened(frame).rpartition("(")[2] for frame in stack.split(";")]
+            counts[next(filter(None, map(_layer, reversed(frames))), "other")] += int(count)
+    samples = sum(counts.values()) or 1
+    return {name: 100 * count / samples for name, count in counts.most_common()}
+
+
+def _layer(file: str) -> str:
+    return next((name for name, starts in LAYERS if file.startswith(starts)), "")
 
 
 def shown(samples: int, lines: list[Line]) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from sqlalchemy import create_engine, make_url
 
-from benchmarks import bulk, claims, writes
+from benchmarks import bulk, claims, profiles, writes
 from benchmarks.clients import Maker, Measurement, Operation, run
 from benchmarks.clouds import Cloud, Provider, uuid_of
 from benchmarks.connection import Answer, Connection
@@ -109,6 +109,17 @@ def _print(what: str, found: Measurement) -> None:
     )
 
 
+def _print_layers(target: Target, make: Maker, clients: int, seconds: float) -> None:
+    """Print the shares of the layers of the processor time, and of the time that requests take."""
+    for waits, what in ((False, "processor"), (True, "time")):
+        with tempfile.TemporaryDirectory() as folder:
+            raw = Path(folder) / "stacks"
+            with profiles.sampled(target, seconds, raw, waits=waits):
+                run(target, make, clients=clients, seconds=seconds + 1)
+            shares = ", ".join(f"{name} {part:.0f}" for name, part in profiles.by_layer(raw).items())
+        print(f"    {what}, % of it: {shares}", flush=True)
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sustained", description=__doc__)
@@ -119,6 +130,7 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=300)
     parser.add_argument("--processes", type=int, help="instead of those of the file")
     parser.add_argument("--threads", type=int, help="instead of those of the file")
+    parser.add_argument("--layers", action="store_true", help="sample a worker meanwhile (needs py-spy)")
     parser.add_argument("--commit-ms", type=int, default=0, help="the delay of each flush; PostgreSQL only")
     options = parser.parse_args()
     cloud = Cloud("sustained", options.hosts, _host, (), claim=CLAIM)
@@ -128,6 +140,8 @@ def main() -> None:
             with _service(options, cloud) as target:
                 make = WHAT[what](target, cloud)
                 _print(what, run(target, make, clients=clients, seconds=options.seconds))
+                if options.layers:
+                    _print_layers(target, make, clients, options.seconds)
 
 
 if __name__ == "__main__":
