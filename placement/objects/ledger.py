@@ -178,7 +178,8 @@ def lock_places(
     :param parts: the parts of the replacement that belong to different requests, which must fit one after the
         other; empty if all of it is one request.
     :returns: the existing providers by id, and inventory records by place.
-    :raises DoesNotFit: 409, one of its kinds; of several parts :class:`~replacement.SomeDoNotFit`
+    :raises DoesNotFit: 409, one of its kinds, for one part
+    :raises SomeDoNotFit: some of several parts do not fit
     :raises StaleRead: a provider that the request names was deleted meanwhile.
     """
     parts = parts or [replaced]

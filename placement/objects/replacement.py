@@ -133,14 +133,15 @@ class CapacityExceeded(DoesNotFit):
     provider: str
 
 
-class SomeDoNotFit(DoesNotFit):
-    """Some of several requests do not fit; ``fitting`` are the positions of those that do, in order.
+class SomeDoNotFit(Exception):
+    """Some of several requests do not fit; the others are written without them, so no client learns this.
 
-    No client reads this: the others are written without them.
+    ``fitting``: the positions of those that fit, in order.
     """
 
-    text = "Only the requests {fitting} fit."
-    fitting: Sequence[int]
+    def __init__(self, fitting: Sequence[int]) -> None:
+        super().__init__(f"only the requests {fitting} fit")
+        self.fitting = fitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,14 +388,15 @@ def require_room_of_all(
 ) -> None:
     """Check that the parts of different requests fit one after the other.
 
-    :raises DoesNotFit: 409, one of its kinds; of several parts :class:`SomeDoNotFit`
+    :raises DoesNotFit: 409, one of its kinds, for one part
+    :raises SomeDoNotFit: some of several parts do not fit
     """
     if len(parts) == 1:
         require_room(parts[0].added, inventories, parts[0].freed)
         return
     fitting = _find_fitting(parts, inventories)
     if len(fitting) < len(parts):
-        raise SomeDoNotFit(fitting=fitting)
+        raise SomeDoNotFit(fitting)
 
 
 def _find_fitting(
