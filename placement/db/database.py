@@ -466,14 +466,13 @@ class Database:
         begin = (*brief.before, *dialects.BEGIN_WRITE[self.dialect], *brief.inside)
         try:
             return self._run_repeatedly(retry, self._run, Transaction, attempt, begin, turn, brief.after)
-        except StaleRead as stale:
-            telemetry.CONTENTION_REFUSALS.count()
-            raise on_conflict() from stale
-        except exc.DBAPIError as error:
-            if driver_errors.is_conflict(error):
+        except (StaleRead, exc.DBAPIError) as error:
+            if not (isinstance(error, StaleRead) or driver_errors.is_conflict(error)):
+                raise
+            # A caller that asks for a short wait continues without the write, so no client is refused.
+            if wait_s is None:
                 telemetry.CONTENTION_REFUSALS.count()
-                raise on_conflict() from error
-            raise
+            raise on_conflict() from error
 
     def _run_repeatedly(
         self,

@@ -1,5 +1,6 @@
 """Allocations: their replacement, removal and listing."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from placement.db.provider_rows import LockedProvider
 from placement.objects import ledger, replacement
 from placement.objects.batcher import Batcher
 from placement.objects.replacement import ConsumerChange, ConsumerConflict
+
+LOG = logging.getLogger(__name__)
 
 
 class NoAllocations(errors.NotFound):
@@ -136,6 +139,11 @@ def _write_together(
         except errors.OutcomeUnknown:
             outcome = errors.OutcomeUnknown
         except errors.PlacementError:
+            break
+        except Exception as error:
+            # One of the requests caused it, for example by a trigger that an operator has added. Only the
+            # thread of that request must raise it.
+            LOG.warning("Requests are written one by one, since a shared transaction failed: %s", error)
             break
         shared = set(map(id, sound))
         return [id(change) in shared and outcome for change in changes]

@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import select
 
 from placement import errors
-from placement.db import invariants, provider_rows
+from placement.db import invariants, provider_rows, writes
+from placement.db.change import Change
 from placement.db.database import Transaction
 from placement.objects import allocation, batcher
 from tests.support.batches import send_at_once
@@ -109,6 +110,32 @@ def test_a_large_request_does_not_hold_up_others(
 
     with turns.take_turn(_change(new_uuid(), host)):
         assert service.send("POST", "/allocations", many).status == 204
+
+
+def test_an_error_that_nobody_foresaw_is_that_of_its_request(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request that leads the others does not get the error of one of them."""
+    host, finish = World(service).host(VCPU=9), writes.finish
+
+    def refuse_sevens(tx: Transaction, change: Change, *place: Any) -> None:
+        if any(amount == 7 for _, amount in change.counters):
+            raise ArithmeticError("no sevens")
+        finish(tx, change, *place)
+
+    monkeypatch.setattr(writes, "finish", refuse_sevens)
+    other = World(service).host(VCPU=9)
+    answers, _ = at_once(
+        service,
+        monkeypatch,
+        [
+            partial(put, service, new_uuid(), host),
+            partial(put, service, new_uuid(), other, 7),
+            partial(put, service, new_uuid(), host),
+        ],
+    )
+
+    assert [answer.status for answer in answers] == [204, 500, 204]
 
 
 def test_an_unknown_outcome_is_that_of_those_who_shared_it(

@@ -20,6 +20,7 @@ directly as places (``choose_apart`` in :mod:`placement.placing.choose`), and a 
 written as an everyday claim (:func:`placement.objects.ledger.try_claim`).
 """
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ from placement.placing.remedies import RelaxableRequest
 from placement.placing.turns import TreeOrder
 from placement.placing.wishes import NoPlace
 from placement.search.work import Work
+
+LOG = logging.getLogger(__name__)
 
 FIRST_TRY = (10, 10_000)
 """The budget of a quick try, in time and placements, since other claims may wait for it."""
@@ -142,6 +145,9 @@ def _try_together(
         return [errors.OutcomeUnknown] * len(orders)
     except errors.PlacementError:
         # The error belongs to one of the claims, and must not be the answer to the others.
+        return each_alone
+    except Exception as error:
+        LOG.warning("Claims are tried one by one, since a try of several failed: %s", error)
         return each_alone
     if isinstance(answer, LookAgain):
         return each_alone

@@ -313,6 +313,22 @@ def test_giving_up_is_a_refusal_for_contention() -> None:
     assert trace.counts_by_label(telemetry.WRITE_ATTEMPTS) == {"": 10}
 
 
+def test_a_brief_wait_that_loses_is_no_refusal() -> None:
+    """The caller continues without the write, and no client hears of it."""
+
+    def never(tx: Transaction) -> None:
+        raise StaleRead("always")
+
+    trace = telemetry.begin()
+    try:
+        with pytest.raises(errors.ConcurrentUpdate):
+            database().write(never, wait_s=1.0)
+    finally:
+        telemetry.end()
+    assert not trace.counts_by_label(telemetry.CONTENTION_REFUSALS)
+    assert trace.counts_by_label(telemetry.WRITE_ATTEMPTS) == {"": 1}
+
+
 def test_what_survives_is_shown_and_made_seldom() -> None:
     """The share of the trees; later claims are seen when the interval is over."""
     with running(insight__enabled=True, insight__survival_interval=3600) as service:
