@@ -61,6 +61,12 @@ class AllocationChange:
         """Return the change that a PUT makes."""
         return cls((consumer,), f"Unable to allocate inventory for consumer {consumer.uuid}:")
 
+    @property
+    def is_small(self) -> bool:
+        """Whether its write takes so little time that it can share a transaction."""
+        held = (resources for each in self.consumers for resources in each.allocations.values())
+        return len(self.consumers) <= FEW and sum(map(len, held)) <= FEW_ALLOCATIONS
+
 
 def replace_allocations(db: Database, change: AllocationChange) -> None:
     """Replace the allocations of every consumer named, all or nothing (specification 03 section 7).
@@ -72,7 +78,7 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
     :raises LedgerMoved: 409
     :raises OutcomeUnknown: 503, also of a COMMIT that another request shared.
     """
-    if len(change.consumers) > FEW:
+    if not change.is_small:
         _write_alone(db, change)
         return
     batcher = _BATCHERS.setdefault(db, Batcher())
@@ -105,8 +111,11 @@ def delete_allocations(db: Database, consumer_uuid: str) -> None:
 
 _BATCHERS: WeakKeyDictionary[Database, Batcher[AllocationChange, bool]] = WeakKeyDictionary()
 
-FEW = 8
-"""The most consumers of a request that shares a transaction: others would wait long for a larger one."""
+FEW, FEW_ALLOCATIONS = 8, 64
+"""The most consumers and new allocations of a request that shares a transaction: others would wait long for a
+larger one. With two clients that claim 3,000 classes each, the median of small claims was 448 ms when they
+shared, and 8 ms now (PostgreSQL, one run).
+"""
 
 SHARED_LOCK_S = 0.25
 """How long a shared transaction waits for a lock; MySQL rounds to whole seconds. Then each of its changes is

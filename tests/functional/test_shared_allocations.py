@@ -99,13 +99,17 @@ def test_a_deletion_does_not_step_the_provider(
     assert shown == {"resource_provider_generation": before, "usages": {"VCPU": 0}}
 
 
+@pytest.mark.parametrize("is_of_one_consumer", [False, True])
 def test_a_large_request_does_not_hold_up_others(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch, is_of_one_consumer: bool
 ) -> None:
     """It takes no turn: it is answered while another request has the turn."""
     host = World(service).host(VCPU=100)
     monkeypatch.setattr(batcher, "PATIENCE_S", HANGS_S)
     many = {new_uuid(): entry({host: {"VCPU": 1}}) for _ in range(allocation.FEW + 1)}
+    if is_of_one_consumer:
+        monkeypatch.setattr(allocation, "FEW_ALLOCATIONS", 1)
+        many = {new_uuid(): entry({host: {"VCPU": 1}, World(service).host(VCPU=1): {"VCPU": 1}})}
     turns = allocation._BATCHERS.setdefault(service.db, batcher.Batcher())
 
     with turns.take_turn(_change(new_uuid(), host)):
