@@ -114,7 +114,7 @@ _BATCHERS: WeakKeyDictionary[Database, Batcher[AllocationChange, bool]] = WeakKe
 FEW, FEW_ALLOCATIONS = 8, 64
 """The most consumers and new allocations of a request that shares a transaction: others would wait long for a
 larger one. With two clients that claim 3,000 classes each, the median of small claims was 448 ms when they
-shared, and 8 ms now (PostgreSQL, one run).
+shared, and 15 ms now (PostgreSQL, one run).
 """
 
 SHARED_LOCK_S = 0.25
