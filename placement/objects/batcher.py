@@ -80,18 +80,33 @@ class Batcher(Generic[Q, A]):
         try:
             yield mine
         finally:
-            for each in mine.led:
-                each.woken.set()
-            # All questions that arrived meanwhile continue as one batch, led by the first. The batcher stays
-            # busy, so that no later question passes them.
-            with self._lock:
-                led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
-                self._is_busy, self._is_slow = bool(led), False
-            if led:
-                led[0].led = led
-                led[0].woken.set()
+            self._end_turn(mine)
+
+    def _end_turn(self, mine: Participant[Q, A]) -> None:
+        """Let all questions that have arrived continue as one batch, led by the first."""
+        for each in mine.led:
+            each.woken.set()
+        # The batcher stays busy, so that no later question passes those that wait.
+        with self._lock:
+            led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
+            self._is_busy, self._is_slow = bool(led), False
+        if led:
+            led[0].led = led
+            led[0].woken.set()
 
     def _wait(self, mine: Participant[Q, A]) -> None:
+        try:
+            self._wait_for_answer(mine)
+        except BaseException:
+            # Something ended this thread. Nobody may wait for it.
+            with self._lock:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+            if mine.led:
+                self._end_turn(mine)
+            raise
+
+    def _wait_for_answer(self, mine: Participant[Q, A]) -> None:
         if mine.woken.wait(PATIENCE_S):
             return
         with self._lock:

@@ -129,6 +129,47 @@ def test_a_fault_of_the_thread_that_answers_leaves_the_others_alone() -> None:
     assert meeting.ask(3).result(HANGS_S) == "3 alone"
 
 
+class Ended(BaseException):
+    """What ends a thread from outside."""
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_nobody_waits_for_a_thread_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch, leads: bool
+) -> None:
+    """The thread of the first that waits ends while it waits, or just when it has become the leader."""
+    meeting = Meeting(lambda numbers: [f"{number} of {len(numbers)}" for number in numbers])
+    wait = Batcher._wait_for_answer
+    may_end = threading.Event()
+
+    def end(self: Batcher[int, str], mine: batcher.Participant[int, str]) -> None:
+        if mine.question != 1:
+            wait(self, mine)
+            return
+        if leads:
+            wait(self, mine)
+            assert mine.led
+        else:
+            assert may_end.wait(HANGS_S)
+        raise Ended
+
+    monkeypatch.setattr(Batcher, "_wait_for_answer", end)
+    ending, *others = [meeting.ask(number) for number in (1, 2, 3)]
+    may_end.set()
+    if not leads:
+        with pytest.raises(Ended):
+            ending.result(HANGS_S)
+    meeting.first_may_end.set()
+
+    if leads:
+        with pytest.raises(Ended):
+            ending.result(HANGS_S)
+        assert answered(others) == ["2 alone", "3 alone"]
+    else:
+        assert answered(others) == ["2 of 2", "3 of 2"]
+    assert meeting.ask(4).result(HANGS_S) == "4 alone"
+
+
 def test_nothing_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is being answered may wait for a lock."""
     meeting = Meeting(lambda numbers: None)
