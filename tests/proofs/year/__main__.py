@@ -37,5 +37,6 @@ while True:
     if options.only or time.monotonic() - began > options.seconds:
         break
     seed += 1
-print(f"{years} years in {time.monotonic() - began:.0f} s on {options.database}; broken: {found or 'nothing'}")
+took = time.monotonic() - began
+print(f"{years} years in {took:.0f} s on {options.database}; broken: {found or 'nothing'}")
 sys.exit(bool(found))

@@ -23,6 +23,20 @@ class Broken(AssertionError):
         self.promise = promise
 
 
+def unequal(known: Any, shown: Any, where: str = "") -> Iterator[str]:
+    """Yield each place in which two documents differ, with both values."""
+    if known == shown:
+        return
+    if isinstance(known, dict) and isinstance(shown, dict):
+        for name in sorted(known.keys() | shown.keys()):
+            yield from unequal(known.get(name), shown.get(name), f"{where} {name}")
+    elif isinstance(known, list) and isinstance(shown, list) and len(known) == len(shown):
+        for number, pair in enumerate(zip(known, shown, strict=True)):
+            yield from unequal(*pair, f"{where} {number}")
+    else:
+        yield f"{where.strip()}: {known} and {shown}"
+
+
 @dataclass
 class Book:
     """What clients know together.
@@ -95,21 +109,21 @@ class Book:
         ]
 
     def refusals(self, entries: Mapping[str, Sets]) -> Iterator[str]:
-        """Yield why these sets, in place of what their consumers have, do not fit: ``unknown`` or ``full``."""
-        wanted: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        for consumer, sets in entries.items():
-            before = self.sets(consumer)
+        """Yield why these sets do not fit instead of what their consumers have: ``unknown``, ``full``."""
+        wanted: dict[tuple[str, str], list[int]] = {}
+        for sets in entries.values():
             for provider, amounts in sets.items():
                 for name, amount in amounts.items():
-                    old = before.get(provider, {}).get(name, 0)
-                    wanted.setdefault((provider, name), []).append((amount, old))
+                    wanted.setdefault((provider, name), []).append(amount)
         for (provider, name), parts in wanted.items():
-            record = self.record(provider, name)
+            record, more = self.record(provider, name), sum(parts)
             if provider not in self.providers:
                 yield "unknown"
-            elif record is None or not all(record.admits(amount) for amount, _ in parts):
-                yield "full"
-            elif self.used(provider, name, entries) + sum(each for each, _ in parts) > record.capacity:
+            elif (
+                record is None
+                or not all(map(record.admits, parts))
+                or self.used(provider, name, entries) + more > record.capacity
+            ):
                 yield "full"
 
     # -- what was acknowledged --
@@ -122,7 +136,7 @@ class Book:
         if not sets:
             self.consumers.pop(consumer, None)
             return
-        owner = {name: entry[name] for name in ("project_id", "user_id", "consumer_type")}
+        owner = {name: entry.get(name) for name in ("project_id", "user_id", "consumer_type")}
         self.consumers[consumer] = {
             "generation": (entry["consumer_generation"] or 0) + 1,
             "held": {uuid: {**owner, "resources": dict(some)} for uuid, some in sets.items()},
@@ -183,5 +197,5 @@ class Book:
         for part in ("consumers", "providers"):
             known, shown = self.ledger[part], now[part]
             for uuid in sorted(known.keys() | shown.keys()):
-                if known.get(uuid) != shown.get(uuid):
-                    yield f"{part[:-1]} {uuid} is {shown.get(uuid)}, by the book {known.get(uuid)}"
+                for what in unequal(known.get(uuid), shown.get(uuid)):
+                    yield f"{part[:-1]} {uuid}, by the book and as it is: {what}"

@@ -13,7 +13,7 @@ from tests.proofs.year.book import Book, Broken
 from tests.support.client import NOTHING, VERSION, Answer, Client
 from tests.support.service import Service
 
-UUID = re.compile(r"[0-9a-f]{8}-0000-4000-8000-[0-9a-f]{12}")
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SLOW_S = 30.0
 """Three deadlines of a request: no answer takes longer."""
 
@@ -140,10 +140,15 @@ class OverHTTP:
         return self.deliver(Asked(method, path, body, version), "admin")
 
 
+def _change_nothing(player: "Player", asked: Asked, answer: Answer) -> None:
+    """Leave the book as it is."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """A line of the table of requests.
 
+    :param name: empty for a question that a report does not show.
     :param routes: method and template of the URL page.
     :param clients: which kinds of client send it.
     :param may: the statuses that it may have in this state of the book; None: any but those of errors.
@@ -156,7 +161,7 @@ class Kind:
     clients: str
     draw: Callable[["Player"], Asked | None]
     may: Callable[["Player", Asked], Collection[int] | None] = lambda player, asked: None
-    apply: Callable[["Player", Asked, Answer], None] = lambda player, asked, answer: None
+    apply: Callable[["Player", Asked, Answer], None] = _change_nothing
     undo: str = ""
 
 
@@ -208,8 +213,9 @@ class Player:
         answer = self.way.deliver(asked, self.token)
         took = time.monotonic() - began
         short = " ".join(answer.text.split())
-        self.log.append(f"{self.name}: {asked} -> {answer.status} {short[:200]}")
-        what = f"{kind.name} {answer.status or 'no answer'}"
+        if kind.name:
+            self.log.append(f"{self.name}: {asked} -> {answer.status} {short[:200]}")
+        what = f"{kind.name or 'other'} {answer.status or 'no answer'}"
         self.counts[what] = self.counts.get(what, 0) + 1
         self._look(asked, answer)
         if took > SLOW_S:
