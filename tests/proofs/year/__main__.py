@@ -12,6 +12,7 @@ parser.add_argument("--database", default="sqlite", choices=["sqlite", "postgres
 parser.add_argument("--seed", type=int, default=None)
 parser.add_argument("--steps", type=int, default=200, help="of each year, one at a time")
 parser.add_argument("--seconds", type=float, default=0.0, help="years of the next seeds, for so long")
+parser.add_argument("--shrink", type=float, default=120.0, help="seconds to make a failure shorter")
 parser.add_argument("--only", default="", help="the numbers of the steps that are taken")
 parser.add_argument("--go-on", action="store_true", help="after a failure too, unless it is known")
 options = parser.parse_args()
@@ -23,15 +24,15 @@ while True:
     if options.only:
         wanted = set(map(int, options.only.split(",")))
         steps = [step for step in steps if step.number in wanted]
-    outcome = take_steps(steps, options.database)
+    outcome = take_steps(steps, options.database, found)
     years += 1
     if outcome.broken is not None:
         after = time.monotonic() - began
-        if outcome.promise not in found:
+        if outcome.signature not in found:
             print(f"after {after:.0f} s, year {years}: {outcome.broken}"[:600], flush=True)
-            shorter = outcome if options.only else shrink(outcome, options.database)
+            shorter = outcome if options.only else shrink(outcome, options.database, options.shrink, found)
             print(page(shorter, options.database, seed), flush=True)
-        found[outcome.promise] = found.get(outcome.promise, 0) + 1
+        found[outcome.signature] = found.get(outcome.signature, 0) + 1
         if not options.go_on:
             break
     if options.only or time.monotonic() - began > options.seconds:

@@ -3,6 +3,7 @@
 The ledger has the form of ``tests.proofs.replay.ledger``, so it can be compared with the tables as they are.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -15,12 +16,17 @@ Sets = Mapping[str, Mapping[str, int]]
 """Amounts by class, by uuid of the provider."""
 
 
+VARYING = re.compile(r"[0-9a-f]{8}-[-0-9a-f]{27}|group-[-0-9]+|[0-9]+|[a-z]+-user")
+"""What differs between two faults that are the same."""
+
+
 class Broken(AssertionError):
-    """A promise was broken. ``promise``: its name, by which two faults are the same one."""
+    """A promise was broken. ``promise``: its name. ``signature``: by which two faults are the same one."""
 
     def __init__(self, promise: str, what: str) -> None:
         super().__init__(f"{promise}: {what}")
         self.promise = promise
+        self.signature = f"{promise}: {VARYING.sub('', what)[:50]}"
 
 
 def unequal(known: Any, shown: Any, where: str = "") -> Iterator[str]:

@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,17 +21,19 @@ from placement.db.database import Database
 from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year import events
 from tests.proofs.year.book import Book, Broken
-from tests.proofs.year.player import SLOW_S, Asked, InProcess, Names, Player
+from tests.proofs.year.player import Asked, InProcess, Names, Player
 from tests.proofs.year.promises import History, Quiet, ask_all
 from tests.proofs.year.requests import CLIENTS, KIND, OF_CLIENT
 from tests.support.databases import opened, scratch_database
 from tests.support.following import SenderAdapter
+from tests.support.processes import PATIENCE
 from tests.support.recorder import Execute, replaced_driver
 from tests.support.service import Service, configure
 
 QUIET = "quiet"
 QUIET_EVERY = 12
 EVENT_EVERY = 15
+HANGS_S = 15.0 * PATIENCE
 SHAPES = "small: resources=VCPU:1\n"
 
 
@@ -90,6 +92,7 @@ class Year:
         self.mirror.update(0)
         self.dump: Any = None
         self.cut_at = 0
+        self.known: Collection[str] = ()
         self.counts: dict[str, int] = {}
         self.log: list[str] = []
 
@@ -112,7 +115,10 @@ class Year:
 
     def quiet(self) -> None:
         """Ask for every promise."""
-        ask_all(Quiet(self.db, self.book, self.way, self.mirror, self.history))
+        quiet = Quiet(self.db, self.book, self.way, self.mirror, self.history)
+        ask_all(quiet, self.known)
+        if self.known:
+            self.book.adopt(quiet.now)
 
     def take(self, step: Step) -> None:
         """Take a step.
@@ -142,6 +148,7 @@ class Year:
         with failing(self.db, self.cut_at):
             answer = player.send(kind, asked)
         self.cut_at = 0
+        self.known: Collection[str] = ()
         if answer.lost:
             self._learn(asked)
 
@@ -198,11 +205,11 @@ def _ends(step: Step) -> Iterator[None]:
         raise _Hangs
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, SLOW_S)
+    signal.setitimer(signal.ITIMER_REAL, HANGS_S)
     try:
         yield
     except _Hangs:
-        raise Broken("every loop ends", f"{step} has not ended within {SLOW_S} s") from None
+        raise Broken("every loop ends", f"{step} has not ended within {HANGS_S} s") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -219,13 +226,16 @@ class Outcome:
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
-    def promise(self) -> str:
-        """The name of the broken promise."""
-        return self.broken.promise if self.broken else ""
+    def signature(self) -> str:
+        """The broken promise, and how; empty if all were kept."""
+        return self.broken.signature if self.broken else ""
 
 
-def take_steps(steps: Sequence[Step], kind: str) -> Outcome:
-    """Take these steps on a new database, up to the first broken promise."""
+def take_steps(steps: Sequence[Step], kind: str, known: Collection[str] = ()) -> Outcome:
+    """Take these steps on a new database, up to the first broken promise.
+
+    :param known: signatures of faults after which the year goes on.
+    """
     outcome = Outcome(steps)
     with ExitStack() as stack:
         url = stack.enter_context(scratch_database(kind, schema.HEAD, named=True))
@@ -234,26 +244,30 @@ def take_steps(steps: Sequence[Step], kind: str) -> Outcome:
         (folder / "shapes.yaml").write_text(SHAPES)
         year = Year(db, kind, folder)
         outcome.log, outcome.counts = year.log, year.counts
-        try:
-            for step in steps:
+        year.known = known
+        for step in (*steps, Step(0, QUIET, QUIET, 0)):
+            try:
                 year.take(step)
-                outcome.taken += 1
-            year.take(Step(0, QUIET, QUIET, 0))
-        except Broken as broken:
-            outcome.broken = broken
+            except Broken as broken:
+                if broken.signature not in known:
+                    outcome.broken = broken
+                    break
+            outcome.taken += 1
     return outcome
 
 
-def shrink(failed: Outcome, kind: str, seconds: float = 120.0) -> Outcome:
+def shrink(
+    failed: Outcome, kind: str, seconds: float = 120.0, known: Collection[str] = ()
+) -> Outcome:
     """Return the failure with as few steps as can be found in this time."""
     end_s = time.monotonic() + seconds
     best, size = failed, max(1, failed.taken // 2)
-    best = _fewer(list(failed.steps[: failed.taken + 1]), failed, kind) or failed
+    best = _fewer(list(failed.steps[: failed.taken + 1]), failed, kind, known) or failed
     while size and time.monotonic() < end_s:
         start, found = 0, False
         while start < len(best.steps) and time.monotonic() < end_s:
             fewer = [*best.steps[:start], *best.steps[start + size :]]
-            shorter = _fewer(fewer, failed, kind)
+            shorter = _fewer(fewer, failed, kind, known)
             if shorter is None:
                 start += size
             else:
@@ -263,10 +277,12 @@ def shrink(failed: Outcome, kind: str, seconds: float = 120.0) -> Outcome:
     return best
 
 
-def _fewer(steps: list[Step], failed: Outcome, kind: str) -> Outcome | None:
+def _fewer(
+    steps: list[Step], failed: Outcome, kind: str, known: Collection[str]
+) -> Outcome | None:
     """Return what came of these steps if it is the same failure."""
-    outcome = take_steps(steps, kind)
-    if outcome.promise != failed.promise:
+    outcome = take_steps(steps, kind, known)
+    if outcome.signature != failed.signature:
         return None
     outcome.steps = steps[: outcome.taken + 1]
     return outcome
