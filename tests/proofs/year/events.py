@@ -254,6 +254,9 @@ def _orphan(year: Any, dice: Random) -> None:
     _changed(year, {consumer})
     if dice.random() < 0.5:
         _pass_time(year, dice)
+        year.player("nova", 0).send(ANY, Asked("GET", "/allocation_candidates?resources=VCPU:1"))
+    # Until then sums are what they were, and requests are refused by them: so the page about SQL says.
+    scrub_all(year.db)
 
 
 def _truncate(year: Any, dice: Random) -> None:

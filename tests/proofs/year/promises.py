@@ -1,6 +1,6 @@
 """What is asked at a quiet moment: the promises of ``docs/promise.rst``, and those that follow from them."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import select
@@ -127,19 +127,24 @@ def _history_is_whole(quiet: Quiet) -> Iterator[str]:
 
 
 def _authors(quiet: Quiet) -> Iterator[str]:
-    """Each row of the history names who has sent the request, and one that names the consumer."""
-    rows = select(
-        *(_history.c[name] for name in ("request_id", "by_user", "route", "consumer_uuid"))
-    ).where(_history.c.id > quiet.history.after)
-    for request_id, user, route, consumer in quiet.db.read(lambda reader: reader.rows(rows)):
-        if not user or request_id not in quiet.book.authors:
+    yield from find_wrong_authors(quiet.db, quiet.book.authors, quiet.history)
+
+
+def find_wrong_authors(
+    db: Database, authors: Mapping[str, tuple[str, str]], history: History
+) -> Iterator[str]:
+    """Yield each row of the history whose author did not write what it is about."""
+    columns = (_history.c[name] for name in ("request_id", "by_user", "route", "consumer_uuid"))
+    rows = select(*columns).where(_history.c.id > history.after)
+    for request_id, user, route, consumer in db.read(lambda reader: reader.rows(rows)):
+        if not user or request_id not in authors:
             # The service itself, or a command.
             continue
-        author, asked = quiet.book.authors[request_id]
+        author, asked = authors[request_id]
         if author != user:
             yield f"{route} of {author} ({asked}) is said to be of {user}"
-        holder = route == "/-/plans"
-        if consumer and not holder and consumer not in UUID.findall(asked):
+        # A plan holds its destinations for consumers of its own.
+        if consumer and route != "/-/plans" and consumer not in UUID.findall(asked):
             yield f"what was written of {consumer} is said to be of {user}, who sent {asked}"
 
 
