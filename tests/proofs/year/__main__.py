@@ -1,7 +1,7 @@
 """A year in an hour: ``python -m tests.proofs.year``.
 
-With ``--steps`` one client at a time, in this process, and a failure is made as short as it can be. Without it
-many clients and real servers, for so many seconds.
+With ``--steps`` one client at a time, in this process, and a failure is made as short as it can be. Without
+it many clients and real servers, for so many seconds.
 """
 
 import argparse

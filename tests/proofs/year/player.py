@@ -198,7 +198,8 @@ class Player:
         if request_id := answer.headers.get("x-openstack-request-id"):
             token = asked.token or self.token
             self.book.authors[request_id] = (token.partition(":")[0], str(asked))
-        if answer.status >= 500 and not (self.excused and answer.lost):
+        given_up = answer.status == 503 and answer.code.endswith("search_given_up")
+        if answer.status >= 500 and not given_up and not (self.excused and answer.lost):
             raise Broken("no error of the service", f"{asked}: {answer.status} {answer.text[:600]}")
 
     def play(self, kind: Kind) -> Answer | None:
