@@ -72,8 +72,9 @@ class YearActor(Actor):
             raise support.Violation(str(broken)) from broken
         if answer.lost and kind.undo:
             self.unsure |= asked.uuids
-            if self.unsure.intersection(self.player.names.consumers):
-                self.player.names.epoch += 2
+            names = self.player.names
+            names.epoch += 2 * bool(self.unsure.intersection(names.consumers))
+            names.built += bool(self.unsure.intersection(names.providers))
 
     def differences(self, now: Any) -> Iterator[str]:
         """Yield where the tables are not what was acknowledged."""

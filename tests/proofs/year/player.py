@@ -45,25 +45,28 @@ class Asked:
 class Names:
     """What clients may name: of one owner, or of all if there is one client at a time.
 
-    ``epoch``: of the consumers; after a restored backup new consumers have new uuids.
+    ``epoch``: of the consumers; after a restored backup new consumers have new uuids. ``built``: the same of
+    the providers, where nobody knows what came of a write.
     """
 
     owner: int = 0
     epoch: int = 0
+    built: int = 0
     common: Sequence[str] = ()
 
-    def _uuids(self, kind: int, count: int) -> list[str]:
-        return [f"{kind}{self.owner:07x}-0000-4000-8000-{n:012x}" for n in range(count)]
+    def _uuids(self, kind: int, count: int, first: int = 0) -> list[str]:
+        numbers = range(first, first + count)
+        return [f"{kind}{self.owner:07x}-0000-4000-8000-{n:012x}" for n in numbers]
 
     @property
     def hosts(self) -> list[str]:
         """The roots."""
-        return self._uuids(1, 5)
+        return self._uuids(1, 5, 10 * self.built)
 
     @property
     def children(self) -> list[str]:
         """Providers below the roots, in most cases."""
-        return self._uuids(2, 3)
+        return self._uuids(2, 3, 10 * self.built)
 
     @property
     def providers(self) -> list[str]:
@@ -78,10 +81,8 @@ class Names:
     @property
     def consumers(self) -> list[str]:
         """Those of this epoch, and two of the one before."""
-        first = 10 * self.epoch
-        return [
-            f"5{self.owner:07x}-0000-4000-8000-{n:012x}" for n in range(max(0, first - 2), first + 10)
-        ]
+        before = 2 if self.epoch else 0
+        return self._uuids(5, 10 + before, 10 * self.epoch - before)
 
     @property
     def groups(self) -> list[str]:
