@@ -5,6 +5,7 @@ claim on the same hosts. Servers, databases and what fails are those of ``tests.
 """
 
 import contextlib
+import http.client
 import random
 import signal
 import threading
@@ -172,8 +173,9 @@ class Year(faults.Campaign):
     def _quiet(self, follower: Follower) -> None:
         """Ask for the promises while nobody writes; what a frozen worker has in hand happens before."""
         for port in self.workers.ports:
-            self._look_for_alarms(port)
-        self.workers.stop()
+            self._follow(port)
+        time.sleep(0.5)
+        self._stop(*self.workers.ports)
         self.workers.start(*self.workers.ports)
         with contextlib.suppress(support.Violation):
             follower.settle()
@@ -206,29 +208,31 @@ class Year(faults.Campaign):
         return super().faults() | more
 
     def stop_worker(self) -> None:
-        """SIGTERM while a follower waits: the worker ends within a second."""
+        """SIGTERM: the worker ends within a second, and another one takes its place."""
         port = self.random.choice(self.workers.ports[1:])
-        process = self.workers.processes[port]
-        token = self.caller.sure("/-/changes")["next"]
-        path = f"/-/changes?since={token}&wait_s=20"
+        self._stop(port)
+        self.workers.start(port)
 
-        def wait() -> None:
-            with contextlib.suppress(Exception):
-                for _ in range(3):
-                    Client(port, kept=False).send("GET", path)
-
-        waiting = [threading.Thread(target=wait, daemon=True) for _ in range(2)]
-        for each in waiting:
-            each.start()
-        time.sleep(0.3)
+    def _stop(self, *ports: int) -> None:
+        for port in ports:
+            self._look_for_alarms(port)
+            self.workers.processes[port].send(signal.SIGTERM)
         began = time.monotonic()
-        process.send(signal.SIGTERM)
-        process.popen.wait(40)
+        for port in ports:
+            self.workers.processes[port].popen.wait(60)
         took = time.monotonic() - began
         if took > STOPS_S:
-            self.book.blame(f"15: a worker has taken {took:.1f} s to stop")
-        self._look_for_alarms(port)
-        self.workers.start(port)
+            self.book.blame(f"15: {len(ports)} workers have taken {took:.1f} s to stop")
+
+    def _follow(self, port: int) -> None:
+        """Let a follower wait for a change, which does not come."""
+        token = self.caller.sure("/-/changes")["next"]
+
+        def wait() -> None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                Client(port, kept=False).send("GET", f"/-/changes?since={token}&wait_s=30")
+
+        threading.Thread(target=wait, daemon=True).start()
 
     def clear_table(self) -> None:
         """Somebody deletes all rows of a table of ours that the service makes again."""

@@ -12,9 +12,12 @@ from tests.proofs.replay.ledger import Ledger, read_ledger, replay
 from tests.proofs.year.book import Book, Broken, unequal
 from tests.proofs.year.player import UUID
 from tests.support import following
-from tests.support.damage import STRUCK
+from tests.support.damage import SOUND, STRUCK
 
 _history = history_tables.history
+
+HALVES = (SOUND.digit * 8, STRUCK.digit * 8)
+"""What the uuids of the two halves of ``tests.support.damage`` begin with."""
 
 
 class Quiet:
@@ -62,8 +65,8 @@ def _nothing_overfull(quiet: Quiet) -> Iterator[str]:
 def _ended(quiet: Quiet) -> Iterator[str]:
     """A hold that has ended is removed by whoever looks for room."""
     there = quiet.book.ended & quiet.now["consumers"].keys()
-    # Rows of a hold of the struck half may say anything.
-    yield from (f"{each} is still held" for each in sorted(there) if not each.startswith(STRUCK.digit * 8))
+    # Rows of a hold of these may say anything.
+    yield from (f"{each} is still held" for each in sorted(there) if not each.startswith(HALVES))
 
 
 def _invariants(quiet: Quiet) -> Iterator[str]:

@@ -209,7 +209,8 @@ def _ends(step: Step) -> Iterator[None]:
     try:
         yield
     except _Hangs:
-        raise Broken("every loop ends", f"{step} has not ended within {HANGS_S} s") from None
+        what = f"a step goes on and on, and was ended from outside after {HANGS_S:.0f} s: {step}"
+        raise Broken("every loop ends", what) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
