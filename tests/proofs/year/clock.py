@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from sqlalchemy import delete
@@ -23,9 +24,9 @@ from tests.proofs.faults.proxy import Proxy
 from tests.proofs.faults.servers import Server, server
 from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year.book import Book, Broken, unequal
-from tests.proofs.year.player import Names, OverHTTP, Player
+from tests.proofs.year.player import Asked, Names, OverHTTP, Player
 from tests.proofs.year.promises import History, find_wrong_authors, scrub_all
-from tests.proofs.year.requests import OF_CLIENT
+from tests.proofs.year.requests import KIND, OF_CLIENT
 from tests.support import book as support
 from tests.support.campaign import CampaignReport, Servers, take_turns
 from tests.support.client import Client
@@ -35,12 +36,13 @@ from tests.support.load import Actor, Caller, acting
 from tests.support.processes import PATIENCE, public_folder
 from tests.support.world import World
 
-CREW = ("nova", "nova", "claimer", "claimer", "agent", "operator", "reader", "hostile")
+CREW = (*["nova"] * 2, *["claimer"] * 5, "agent", "operator", "reader", "hostile")
 ROUND_S = 60.0
 STOPS_S = 1.0 + 2.0 * PATIENCE
 """A worker ends within this time after SIGTERM, also while a follower waits."""
 
 COMMON = 6
+RUSH = 12
 MORE = """\
 [insight]
 enabled = true
@@ -114,6 +116,7 @@ class Year(faults.Campaign):
             for n in range(COMMON)
         ]
         self.probe = world.host(VCPU=1)
+        self.common = common
         self.players = [self._player(number, name, common) for number, name in enumerate(CREW, 1)]
         self.year_actors: list[YearActor] = []
 
@@ -204,7 +207,7 @@ class Year(faults.Campaign):
 
     def faults(self) -> dict[str, Callable[[], None]]:
         """Return what can be done to this database and its workers, by name."""
-        more = {"worker stopped": self.stop_worker, "table cleared": self.clear_table}
+        more = {"worker stopped": self.stop_worker, "table cleared": self.clear_table, "rush": self.rush}
         return super().faults() | more
 
     def stop_worker(self) -> None:
@@ -233,6 +236,26 @@ class Year(faults.Campaign):
                 Client(port, kept=False).send("GET", f"/-/changes?since={token}&wait_s=30")
 
         threading.Thread(target=wait, daemon=True).start()
+
+    def rush(self) -> None:
+        """Many claims at once to one worker, which decides them together, and all is given back."""
+        port = self.random.choice(self.workers.ports)
+        number = self.random.randrange(1, 2**16)
+        rushing = [self._player(256 * number + n, "claimer", self.common) for n in range(RUSH)]
+        for player in rushing:
+            player.way = OverHTTP([port], player.dice)
+
+        def claim(player: Player) -> None:
+            try:
+                for _ in range(3):
+                    player.play(KIND["claims"])
+                for uuid in list(player.book.consumers):
+                    player.send(KIND["released"], Asked("DELETE", f"/allocations/{uuid}"))
+            except Broken as broken:
+                self.book.blame(str(broken))
+
+        with ThreadPoolExecutor(RUSH) as threads:
+            list(threads.map(claim, rushing))
 
     def clear_table(self) -> None:
         """Somebody deletes all rows of a table of ours that the service makes again."""
