@@ -247,7 +247,7 @@ class Year(faults.Campaign):
 
         def claim(player: Player) -> None:
             try:
-                for _ in range(3):
+                for _ in range(10):
                     player.play(KIND["claims"])
                 for uuid in list(player.book.consumers):
                     player.send(KIND["released"], Asked("DELETE", f"/allocations/{uuid}"))
