@@ -6,6 +6,7 @@ in the wrong place shows at once.
 
 import json
 from collections import defaultdict
+from copy import deepcopy
 from typing import Any
 
 from sqlalchemy import select
@@ -97,11 +98,16 @@ def _columns(table: Any, *names: str) -> list[Any]:
     return [table.c[name] for name in names]
 
 
-def replay(db: Database) -> Ledger:
-    """Return the ledger that the rows of the history make, in the order of their ids, from nothing."""
-    made: Ledger = {"consumers": {}, "providers": {}}
+def replay(db: Database, start: Ledger | None = None, after: int = 0) -> Ledger:
+    """Return the ledger that the rows of the history make, in the order of their ids.
+
+    :param start: the ledger before the first row; None: nothing.
+    :param after: the id of the last row that ``start`` contains.
+    """
+    made: Ledger = deepcopy(start) if start else {"consumers": {}, "providers": {}}
     table = history_tables.history
-    rows = db.read(lambda reader: reader.rows(select(table).order_by(table.c.id)))
+    wanted = select(table).where(table.c.id > after).order_by(table.c.id)
+    rows = db.read(lambda reader: reader.rows(wanted))
     for values in rows:
         row = dict(zip(table.c.keys(), values, strict=True))
         before, after = (

@@ -1,0 +1,281 @@
+"""A year by the clock: many clients and real servers, one event after another, and quiet moments between.
+
+Each client has consumers and providers of its own, which only it writes, so its book needs no other; all
+claim on the same hosts. Servers, databases and what fails are those of ``tests.proofs.faults``.
+"""
+
+import contextlib
+import http.client
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from sqlalchemy import delete
+
+from placement.db import invariants, models
+from placement.db.database import Database
+from tests.proofs.faults import campaign as faults
+from tests.proofs.faults.clients import servers
+from tests.proofs.faults.proxy import Proxy
+from tests.proofs.faults.servers import Server, server
+from tests.proofs.replay.ledger import read_ledger
+from tests.proofs.year.book import Book, Broken, unequal
+from tests.proofs.year.player import Asked, Names, OverHTTP, Player
+from tests.proofs.year.promises import History, find_wrong_authors, scrub_all
+from tests.proofs.year.requests import KIND, OF_CLIENT
+from tests.support import book as support
+from tests.support.campaign import CampaignReport, Servers, take_turns
+from tests.support.client import Client
+from tests.support.databases import opened
+from tests.support.following import Follower
+from tests.support.load import Actor, Caller, acting
+from tests.support.processes import PATIENCE, public_folder
+from tests.support.world import World
+
+CREW = (*["nova"] * 2, *["claimer"] * 5, "agent", "operator", "reader", "hostile")
+ROUND_S = 60.0
+STOPS_S = 1.0 + 2.0 * PATIENCE
+"""A worker ends within this time after SIGTERM, also while a follower waits."""
+
+COMMON = 6
+RUSH = 12
+MORE = """\
+[insight]
+enabled = true
+history_days = 30
+metrics_per_consumer = true
+"""
+ALARM = "Something other than this service writes"
+CLEARED = ("provider_changes", "owner_usages", "scrub")
+"""Tables whose rows the service makes again."""
+
+
+class YearActor(Actor):
+    """A client of the table of requests, in a thread."""
+
+    def __init__(self, player: Player, *given: Any) -> None:
+        super().__init__(*given)
+        self.player = player
+        self.lines = OF_CLIENT[player.name]
+        # Writes without an answer may have happened, or may still happen.
+        self.unsure: set[str] = set()
+
+    def act(self) -> None:
+        kind = self.random.choice(self.lines)
+        try:
+            asked = kind.draw(self.player)
+            if asked is None:
+                return
+            answer = self.player.send(kind, asked)
+        except Broken as broken:
+            raise support.Violation(str(broken)) from broken
+        if answer.lost and kind.undo:
+            self.unsure |= asked.uuids
+            names = self.player.names
+            names.epoch += 2 * bool(self.unsure.intersection(names.consumers))
+            names.built += bool(self.unsure.intersection(names.providers))
+
+    def differences(self, now: Any) -> Iterator[str]:
+        """Yield where the tables are not what was acknowledged."""
+        book, mine = self.player.book, str(self.player.names.owner)
+        sure = {
+            part: [uuid for uuid in book.ledger[part].keys() | now[part].keys() if self._knows(uuid)]
+            for part in ("consumers", "providers")
+        }
+        for part, uuids in sure.items():
+            for uuid in sorted(uuids):
+                known, shown = book.ledger[part].get(uuid), now[part].get(uuid)
+                for what in unequal(known, shown):
+                    if part == "consumers" or not what.startswith("generation"):
+                        yield f"{self.player.name} {mine}: {uuid}, by the book and as it is: {what}"
+
+    def _knows(self, uuid: str) -> bool:
+        owner = f"{self.player.names.owner:07x}"
+        return uuid[1:8] == owner and uuid not in self.unsure and uuid not in self.player.book.held
+
+
+class Year(faults.Campaign):
+    """The campaign of faults with the clients, the book and the promises of a year."""
+
+    def __init__(self, database: Server, proxy: Proxy | None, workers: Servers, seed: int) -> None:
+        self.database, self._proxy, self.workers = database, proxy, workers
+        self.random = random.Random(seed)
+        self.book = support.Book()
+        title = f"a year on {database.kind}"
+        self.report = faults.FaultReport(title, seed, self.book.counts, self.book.violations)
+        self.caller = Caller(servers(workers.ports), self.book)
+        self.authors: dict[str, tuple[str, str]] = {}
+        self.damaged = False
+        world = World(self.caller)
+        common = [
+            world.host(f"10fffff{n}-0000-4000-8000-000000000000", VCPU=60, MEMORY_MB=60, DISK_GB=60)
+            for n in range(COMMON)
+        ]
+        self.probe = world.host(VCPU=1)
+        self.common = common
+        self.players = [self._player(number, name, common) for number, name in enumerate(CREW, 1)]
+        self.year_actors: list[YearActor] = []
+
+    def _player(self, number: int, name: str, common: list[str]) -> Player:
+        dice = random.Random(f"{self.report.seed} {number}")
+        way = OverHTTP(self.workers.ports, dice)
+        book = Book(authors=self.authors)
+        for uuid in common:
+            book.providers[uuid] = {
+                "generation": 0,
+                "parent_provider_uuid": None,
+                "name": uuid,
+                "inventories": {each: {"total": 60} for each in ("VCPU", "MEMORY_MB", "DISK_GB")},
+                "traits": [],
+                "aggregates": [],
+            }
+        names = Names(number, common=common)
+        return Player(name, way, book, names, dice, exact=False, excused=True)
+
+    def run(self, seconds: float) -> faults.FaultReport:
+        """Let events happen for so long, each at least once, with a quiet moment after each minute."""
+        began = time.monotonic()
+        left = self.faults()
+        self.report.faults = dict.fromkeys(left, 0)
+        unsure: list[set[str]] = [set() for _ in self.players]
+        while not self.report.broken():
+            self._round(unsure, min(ROUND_S, max(1.0, seconds - (time.monotonic() - began))))
+            if time.monotonic() - began > seconds:
+                break
+        self.report.seconds = time.monotonic() - began
+        for player in self.players:
+            for what, number in player.counts.items():
+                self.book.counts[what] += number
+        return self.report
+
+    def _round(self, unsure: list[set[str]], seconds: float) -> None:
+        self.year_actors = []
+        for player, lost in zip(self.players, unsure, strict=True):
+            seed = str(self.random.random())
+            actor = YearActor(player, f"{player.name} {player.names.owner}", self.caller, self.book, seed)
+            actor.unsure = lost
+            self.year_actors.append(actor)
+        follower = Follower("follower", self.caller, self.book, "0")
+        part = CampaignReport("round", self.report.seed, violations=self.book.violations)
+        events = self.faults()
+        with acting([*self.year_actors, follower], faults.CLIENT_ENDS_S):
+            take_turns(
+                part,
+                events,
+                lambda name: self._one(name, events[name]),
+                self.random,
+                seconds,
+                lambda: {"worker": self.workers.processes[self.workers.ports[0]].pid},
+            )
+        self._quiet(follower)
+
+    def _quiet(self, follower: Follower) -> None:
+        """Ask for the promises while nobody writes; what a frozen worker has in hand happens before."""
+        for port in self.workers.ports:
+            self._follow(port)
+        time.sleep(0.5)
+        self._stop(*self.workers.ports)
+        self.workers.start(*self.workers.ports)
+        with contextlib.suppress(support.Violation):
+            follower.settle()
+        with opened(self.database.url(self.database.port), patient=True) as db:
+            if self.damaged:
+                scrub_all(db)
+                self.damaged = False
+            for what in self._broken(db):
+                self.book.blame(what)
+
+    def _broken(self, db: Database) -> Iterator[str]:
+        now = read_ledger(db)
+        for actor in self.year_actors:
+            yield from actor.differences(now)
+        yield from (f"{each.invariant.name}: {each.examples}" for each in invariants.violations(db))
+        healed, left = scrub_all(db)
+        yield from (f"18: {number} {what} were mended" for what, number in healed.items() if number)
+        yield from (f"{each} is not so" for each in left)
+        yield from (f"17: {each}" for each in find_wrong_authors(db, self.authors, History()))
+
+    def _look_for_alarms(self, port: int) -> None:
+        """Blame a worker that has said that the data is wrong."""
+        text = self.workers.processes[port].log.read_text(errors="replace")
+        if ALARM in text and not self.damaged:
+            self.book.blame(next(line for line in text.splitlines() if ALARM in line)[:300])
+
+    def faults(self) -> dict[str, Callable[[], None]]:
+        """Return what can be done to this database and its workers, by name."""
+        more = {"worker stopped": self.stop_worker, "table cleared": self.clear_table, "rush": self.rush}
+        return super().faults() | more
+
+    def stop_worker(self) -> None:
+        """SIGTERM: the worker ends within a second, and another one takes its place."""
+        port = self.random.choice(self.workers.ports[1:])
+        self._stop(port)
+        self.workers.start(port)
+
+    def _stop(self, *ports: int) -> None:
+        for port in ports:
+            self._look_for_alarms(port)
+            self.workers.processes[port].send(signal.SIGTERM)
+        began = time.monotonic()
+        for port in ports:
+            self.workers.processes[port].popen.wait(60)
+        took = time.monotonic() - began
+        if took > STOPS_S:
+            self.book.blame(f"15: {len(ports)} workers have taken {took:.1f} s to stop")
+
+    def _follow(self, port: int) -> None:
+        """Let a follower wait for a change, which does not come."""
+        token = self.caller.sure("/-/changes")["next"]
+
+        def wait() -> None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                Client(port, kept=False).send("GET", f"/-/changes?since={token}&wait_s=30")
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def rush(self) -> None:
+        """Many claims at once to one worker, which decides them together, and all is given back."""
+        port = self.random.choice(self.workers.ports)
+        number = self.random.randrange(1, 2**16)
+        rushing = [self._player(256 * number + n, "claimer", self.common) for n in range(RUSH)]
+        for player in rushing:
+            player.way = OverHTTP([port], player.dice)
+
+        def claim(player: Player) -> None:
+            try:
+                for _ in range(10):
+                    player.play(KIND["claims"])
+                for uuid in list(player.book.consumers):
+                    player.send(KIND["released"], Asked("DELETE", f"/allocations/{uuid}"))
+            except Broken as broken:
+                self.book.blame(str(broken))
+
+        with ThreadPoolExecutor(RUSH) as threads:
+            list(threads.map(claim, rushing))
+
+    def clear_table(self) -> None:
+        """Somebody deletes all rows of a table of ours that the service makes again."""
+        self.damaged = True
+        table = models.whole_metadata().tables[self.random.choice(CLEARED)]
+        with opened(self.database.url(self.database.port), patient=True) as db, db.engine.begin() as c:
+            c.execute(delete(table))
+
+
+def run(kind: str, seconds: float, seed: int) -> faults.FaultReport:
+    """Let a year happen on a database of this kind; everything it starts ends with it."""
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(server(kind))
+        proxy = Proxy(database.port) if database.port else None
+        if proxy is not None:
+            stack.callback(proxy.close)
+        folder = stack.enter_context(public_folder("placement-year-workers-"))
+        url = database.url(proxy.port if proxy else 0)
+        settings = faults.SETTINGS.replace("[insight]\nenabled = true\n", MORE)
+        workers = Servers(folder, [settings.format(url=url, pool="")] * faults.WORKERS)
+        stack.callback(workers.stop)
+        workers.start(*workers.ports)
+        return Year(database, proxy, workers, seed).run(seconds)

@@ -1,0 +1,289 @@
+"""Requests about consumers, claims and plans: how they are drawn, what they answer, what the book learns."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tests.proofs.year.book import Broken
+from tests.proofs.year.draws import (
+    OWNERS,
+    draw_consumer,
+    draw_entry,
+    draw_group,
+    draw_query,
+    draw_sets,
+    draw_some,
+    read_consumer_generation,
+    read_generation,
+)
+from tests.proofs.year.player import Asked, Kind, Player
+from tests.support.bodies import stock
+from tests.support.client import VERSION, Answer
+
+
+def may_write(player: Player, entries: Mapping[str, Any], missing: int = 400) -> Collection[int]:
+    """Return what a write of these consumers may answer: it is refused only for what the book knows."""
+    book = player.book
+    sets = {c: {u: e["resources"] for u, e in v["allocations"].items()} for c, v in entries.items()}
+    why = set(book.refusals(sets))
+    if "unknown" in why:
+        return (missing, 409)
+    for consumer, entry in entries.items():
+        now = book.consumers.get(consumer, {"generation": None})["generation"]
+        if entry["consumer_generation"] != now and consumer not in book.ended:
+            return (409,)
+    if book.ended:
+        return (204, 409)
+    if not why:
+        return (204,)
+    # A consumer may keep what it has where there is less than that.
+    old = [book.sets(each) for each in sets]
+    return (204, 409) if any(old) else (409,)
+
+
+def draw_put(player: Player) -> Asked:
+    consumer = draw_consumer(player)
+    return Asked("PUT", f"/allocations/{consumer}", draw_entry(player, consumer, draw_sets(player)))
+
+
+def may_put(player: Player, asked: Asked) -> Collection[int]:
+    return may_write(player, {asked.path.rpartition("/")[2]: asked.body})
+
+
+def note_put(player: Player, asked: Asked, answer: Answer) -> None:
+    player.book.wrote(asked.path.rpartition("/")[2], asked.body)
+
+
+def draw_post(player: Player) -> Asked:
+    uuids = player.dice.sample(player.names.consumers, player.dice.randint(1, 3))
+    entries = {
+        uuid: draw_entry(player, uuid, draw_sets(player) if player.dice.random() < 0.8 else {})
+        for uuid in uuids
+    }
+    return Asked("POST", "/allocations", entries)
+
+
+def note_posted(player: Player, asked: Asked, answer: Answer) -> None:
+    for uuid, entry in asked.body.items():
+        player.book.wrote(uuid, entry)
+
+
+def draw_release(player: Player) -> Asked:
+    there = [each for each in player.names.consumers if each in player.book.consumers]
+    consumer = player.dice.choice(there) if there else draw_consumer(player)
+    return Asked("DELETE", f"/allocations/{consumer}")
+
+
+def may_release(player: Player, asked: Asked) -> Collection[int]:
+    consumer = asked.path.rpartition("/")[2]
+    if consumer in player.book.ended:
+        return (204, 404)
+    return (204,) if consumer in player.book.consumers else (404,)
+
+
+def note_released(player: Player, asked: Asked, answer: Answer) -> None:
+    consumer = asked.path.rpartition("/")[2]
+    player.book.consumers.pop(consumer, None)
+    player.book.held.discard(consumer)
+    player.book.ended.discard(consumer)
+
+
+def draw_reshape(player: Player) -> Asked | None:
+    """Move one class of a provider, and what is in use of it, to another provider."""
+    book, dice = player.book, player.dice
+    mine = [uuid for uuid in player.names.providers if uuid in book.providers]
+    if len(mine) < 2:
+        return None
+    left, right = dice.sample(mine, 2)
+    names = sorted(book.providers[left]["inventories"])
+    if not names:
+        return None
+    name = dice.choice(names)
+    stocks = {uuid: dict(book.providers[uuid]["inventories"]) for uuid in (left, right)}
+    stocks[right][name] = {**stocks[left].pop(name), "total": dice.randint(20, 60)}
+    entries: dict[str, Any] = {}
+    for consumer in book.consumers:
+        sets = {uuid: dict(amounts) for uuid, amounts in book.sets(consumer).items()}
+        amount = sets.get(left, {}).pop(name, None)
+        if amount is None:
+            continue
+        if not sets[left]:
+            del sets[left]
+        at_right = sets.setdefault(right, {})
+        at_right[name] = at_right.get(name, 0) + amount
+        entries[consumer] = draw_entry(player, consumer, sets)
+    inventories = {
+        uuid: stock(read_generation(player, uuid), records) for uuid, records in stocks.items()
+    }
+    return Asked("POST", "/reshaper", {"inventories": inventories, "allocations": entries})
+
+
+def note_reshaped(player: Player, asked: Asked, answer: Answer) -> None:
+    for uuid, entry in asked.body["allocations"].items():
+        player.book.wrote(uuid, entry)
+    for uuid, each in asked.body["inventories"].items():
+        player.book.stocked(uuid, each["inventories"])
+
+
+# -- claims ----------------------------------------------------------------------------------------
+
+
+def draw_claims(player: Player) -> Asked:
+    dice, names = player.dice, player.names
+    hold = dice.random() < 0.5
+    uuids = dice.sample(names.consumers, dice.choice([1, 1, 2, 3]))
+    group = dice.choice([None, *names.groups])
+    claims = []
+    for uuid in uuids:
+        project, user = dice.choice(OWNERS)
+        claim = {
+            "consumer_uuid": uuid,
+            "consumer_generation": None if hold else read_consumer_generation(player, uuid),
+            "project_id": project,
+            "user_id": user,
+            "consumer_type": "INSTANCE",
+            "query": draw_query(player),
+        }
+        claims.append(claim | ({"groups": [group]} if group else {}))
+    body: dict[str, Any] = {"claims": claims, "strategy": dice.choice(["any", "spread", "pack"])}
+    if group:
+        # A group keeps its rule while it has members.
+        body["groups"] = {group: {"rule": "apart" if group.endswith("0") else "together"}}
+    return Asked("POST", "/-/claims", body | ({"hold_s": 900} if hold else {}))
+
+
+def note_claimed(player: Player, asked: Asked, answer: Answer) -> None:
+    book = player.book
+    by_uuid = {each["consumer_uuid"]: each for each in asked.body["claims"]}
+    granted = {
+        each["consumer_uuid"]: {u: e["resources"] for u, e in each["allocations"].items()}
+        for each in answer.json["claims"]
+    }
+    # Room that an expired hold has had is free, and the book may not know it yet.
+    if player.exact and not book.ended and (why := set(book.refusals(granted))):
+        raise Broken("no candidate without room", f"{asked}: {why} {granted}")
+    for uuid, sets in granted.items():
+        book.wrote(uuid, by_uuid[uuid], sets)
+        if "hold_s" in asked.body:
+            book.held.add(uuid)
+        book.groups.update(by_uuid[uuid].get("groups", ()))
+
+
+def draw_confirm(player: Player) -> Asked | None:
+    held = sorted(player.book.held.intersection(player.names.consumers))
+    consumer = player.dice.choice(held) if held else draw_consumer(player)
+    return Asked("POST", f"/-/claims/{consumer}/confirm")
+
+
+def may_confirm(player: Player, asked: Asked) -> Collection[int]:
+    consumers = confirmed_by(asked)
+    if all(each in player.book.held - player.book.ended for each in consumers):
+        return (200,)
+    return (200, 404, 409)
+
+
+def confirmed_by(asked: Asked) -> list[str]:
+    if asked.body:
+        return [each["consumer_uuid"] for each in asked.body["consumers"]]
+    return [asked.path.split("/")[3]]
+
+
+def draw_confirm_many(player: Player) -> Asked | None:
+    held = sorted(player.book.held.intersection(player.names.consumers))[:3]
+    consumers = [
+        {"consumer_uuid": each, "consumer_generation": player.book.consumers[each]["generation"]}
+        for each in held
+    ]
+    return Asked("POST", "/-/claims/confirm", {"consumers": consumers}) if held else None
+
+
+def note_confirmed(player: Player, asked: Asked, answer: Answer) -> None:
+    for each in answer.json["consumers"]:
+        uuid = each["consumer_uuid"]
+        player.book.held.discard(uuid)
+        player.book.ended.discard(uuid)
+        if uuid in player.book.consumers:
+            player.book.consumers[uuid]["generation"] = each["consumer_generation"]
+
+
+SEVERAL = Kind(
+    "allocations of several",
+    "POST /allocations",
+    "nova nova",
+    draw_post,
+    lambda player, asked: may_write(player, asked.body),
+    note_posted,
+    "released",
+)
+"""A request that steps of plans are sent by too."""
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+
+def draw_plan(player: Player) -> Asked:
+    dice, names = player.dice, player.names
+    excepted = draw_some(player, [each for each in names.consumers if each in player.book.consumers])
+    goal = dice.choice(
+        [
+            {"empty": {"trees": [dice.choice(names.hosts)]}},
+            {"empty": {"count": 1}},
+            {"place": draw_query(player), "times": dice.randint(1, 3)},
+            {"keep": [draw_group(player)]},
+        ]
+    )
+    may: dict[str, Any] = {"move": {"except": excepted[: dice.choice([0, 0, 1, 3])]}}
+    if dice.random() < 0.3:
+        may["move"]["consumer_types"] = ["INSTANCE"]
+    body: dict[str, Any] = {"goal": goal, "may": may}
+    return Asked("POST", "/-/plans", body | ({"hold_s": 600} if dice.random() < 0.3 else {}))
+
+
+def note_planned(player: Player, asked: Asked, answer: Answer) -> None:
+    """See that a plan keeps to what it may do, and carry it out as an operator does."""
+    plan, move = answer.json, asked.body["may"]["move"]
+    moved = {step["consumer_uuid"] for step in plan["steps"] if "consumer_uuid" in step}
+    if stray := moved.intersection(move["except"]):
+        raise Broken("a plan is correct", f"{asked} moves {stray}, which it must not")
+    for step in plan["steps"]:
+        if step["consumer_type"] not in move.get("consumer_types", [step["consumer_type"]]):
+            raise Broken("a plan is correct", f"{asked} moves {step}, which it must not")
+        if "held_by" in step:
+            holder = step["held_by"]
+            owner = {name: step[name] for name in ("project_id", "user_id")} | {
+                "consumer_type": "MIGRATION",
+                "consumer_generation": holder["consumer_generation"],
+            }
+            player.book.wrote(holder["consumer_uuid"], read_holder(player, owner, holder))
+            player.book.held.add(holder["consumer_uuid"])
+    if not player.exact:
+        return
+    for step in plan["steps"]:
+        granted = player.send(SEVERAL, carry_out(step))
+        if granted.status != 204 and not granted.lost:
+            raise Broken("a plan is correct", f"{asked}: step {step} was answered {granted}")
+
+
+def read_holder(player: Player, owner: dict[str, Any], holder: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a holder of a destination has, as the service says."""
+    shown = player.ask(f"/allocations/{holder['consumer_uuid']}") or {"allocations": {}}
+    more = {name: shown.get(name, owner[name]) for name in ("project_id", "user_id", "consumer_type")}
+    before = (shown.get("consumer_generation") or 1) - 1
+    return {**owner, **more, "allocations": shown["allocations"], "consumer_generation": before}
+
+
+def carry_out(step: Mapping[str, Any]) -> Asked:
+    """Return the request that carries a step out; one of a consumer without a type is written at 1.37."""
+    typeless = step["consumer_type"] == "unknown"
+    names = ("project_id", "user_id", "consumer_generation")
+    mine = {name: step[name] for name in names} | {"allocations": step.get("allocations", {})}
+    holders = {}
+    if "held_by" in step:
+        generation = step["held_by"]["consumer_generation"]
+        holder = mine | {"consumer_generation": generation, "allocations": {}}
+        holders[step["held_by"]["consumer_uuid"]] = holder
+        if not typeless:
+            holder["consumer_type"] = "MIGRATION"
+    if not typeless:
+        mine["consumer_type"] = step["consumer_type"]
+    body = {step.get("remove") or step["consumer_uuid"]: mine} | holders
+    return Asked("POST", "/allocations", body, "1.37" if typeless else VERSION)
