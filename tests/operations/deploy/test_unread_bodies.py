@@ -85,7 +85,7 @@ def own(folder: Path, environment: dict[str, str]) -> contextlib.AbstractContext
 
 
 NAMED = {
-    "uwsgi": Server(uwsgi, threads=8, drains_s=1, gives_up_s=10),
+    "uwsgi": Server(uwsgi, threads=16, drains_s=1, gives_up_s=10),
     # gunicorn ends a worker that is silent for [timeout], and says 500 for it.
     "gunicorn sync": Server(
         sync, threads=2, drains_s=2, gives_up_s=5, given_up=frozenset({0, 500})

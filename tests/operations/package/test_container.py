@@ -147,7 +147,7 @@ def test_the_services_of_the_compose_file(services: Services) -> None:
         assert api.popen.returncode == 0, api.output()
     assert services.run("schema").returncode == 0
     with services.started("api", UWSGI_PROCESSES="3") as api:
-        assert "uWSGI: 3 processes with 8 threads each" in api.log.read_text()
+        assert "uWSGI: 3 processes with 16 threads each" in api.log.read_text()
         assert services.run("example").stdout.count("\n") == 1
         _check_cloud(f"http://127.0.0.1:{services.port}")
 
