@@ -10,9 +10,8 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import create_engine, make_url, text
 
 from benchmarks import bulk, claims, profiles, writes
 from benchmarks.clients import Maker, Measurement, Operation, run
@@ -66,11 +65,11 @@ def _service(options: argparse.Namespace, cloud: Cloud) -> Iterator[Target]:
     with scratch(options.database) as database, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         engine = create_engine(with_default_driver(make_url(database)))
-        slower = ""
         if options.commit_ms:
-            settings = f"-c commit_delay={1000 * options.commit_ms} -c commit_siblings=0"
-            slower = f"{'&' if '?' in database else '?'}options={quote(settings)}"
-        variables = environment(database + slower) | {"OS_INSIGHT__ENABLED": "true"}
+            with engine.begin() as connection:
+                for setting in (f"commit_delay = {1000 * options.commit_ms}", "commit_siblings = 0"):
+                    connection.execute(text(f'ALTER DATABASE "{engine.url.database}" SET {setting}'))
+        variables = environment(database) | {"OS_INSIGHT__ENABLED": "true"}
         with running(_template(folder, options), SERVICE, variables, folder / "log") as server:
             bulk.insert_cloud(engine, cloud)
             engine.dispose()
