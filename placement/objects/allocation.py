@@ -107,6 +107,7 @@ def delete_allocations(db: Database, consumer_uuid: str) -> None:
     replace_allocations(db, AllocationChange((consumer,), is_deletion=True))
 
 
+# With 16 clients twice as many a second: docs/performance.rst, "Many clients at once".
 # -- several requests in one transaction -----------------------------------------------------------
 
 _BATCHERS: WeakKeyDictionary[Database, Batcher[AllocationChange, bool]] = WeakKeyDictionary()
