@@ -17,7 +17,7 @@ AVOID = {"type": "array", "items": _TRAIT, "maxItems": MOST_AVOIDED}
 """The traits by which trees are avoided, in a body. None avoids nothing."""
 AVOID_IN_QUERY = {
     "type": "string",
-    "pattern": f"^([^,]{{1,255}}(,[^,]{{1,255}}){{0,{MOST_AVOIDED - 1}}})?$",
+    "pattern": rf"^([^,\u0000]{{1,255}}(,[^,\u0000]{{1,255}}){{0,{MOST_AVOIDED - 1}}})?$",
 }
 """The traits by which trees are avoided, in a query, separated by commas."""
 
