@@ -1,6 +1,5 @@
 """Allocations: their replacement, removal and listing."""
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from placement.db.provider_rows import LockedProvider
 from placement.objects import ledger, replacement
 from placement.objects.batcher import Batcher
 from placement.objects.replacement import ConsumerChange, ConsumerConflict
-
-LOG = logging.getLogger(__name__)
 
 
 class NoAllocations(errors.NotFound):
@@ -83,15 +80,19 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
         return
     batcher = _BATCHERS.setdefault(db, Batcher())
     with batcher.take_turn(change) as mine:
-        if len(mine.led) > 1:
-            mine.tell(_write_together(db, [each.question for each in mine.led]))
+        mine.answer_together(lambda changes: _write_together(db, changes), alone=False)
         if not mine.result():
             _write_alone(db, change)
 
 
 def _write_alone(db: Database, change: AllocationChange) -> None:
-    write = remove_all if change.is_deletion else replace
-    db.write(lambda tx: write(tx, change), on_conflict=LedgerMoved)
+    def write(tx: Transaction) -> None:
+        if change.is_deletion:
+            remove(tx, change.consumers)
+        else:
+            replace(tx, change)
+
+    db.write(write, on_conflict=LedgerMoved)
 
 
 def delete_allocations(db: Database, consumer_uuid: str) -> None:
@@ -107,8 +108,9 @@ def delete_allocations(db: Database, consumer_uuid: str) -> None:
     replace_allocations(db, AllocationChange((consumer,), is_deletion=True))
 
 
-# With 16 clients twice as many a second: docs/performance.rst, "Many clients at once".
 # -- several requests in one transaction -----------------------------------------------------------
+
+# With 16 clients twice as many a second: docs/performance.rst, "Many clients at once".
 
 _BATCHERS: WeakKeyDictionary[Database, Batcher[AllocationChange, bool]] = WeakKeyDictionary()
 
@@ -135,6 +137,8 @@ def _write_together(
 
     :returns: for each change whether it was written. A change that was not is written alone, which also finds
         the reason if it must be refused.
+    :raises NotShared: another transaction was in the way
+    :raises PlacementError: the error of one of them
     """
     tried = list(changes)
     while len(tried) > 1:
@@ -147,14 +151,8 @@ def _write_together(
             tried = [sound[position] for position in refused.fitting]
             continue
         except errors.OutcomeUnknown:
+            # It is only unknown for the changes that the transaction contained.
             outcome = errors.OutcomeUnknown
-        except errors.PlacementError:
-            break
-        except Exception as error:
-            # One of the requests caused it, for example by a trigger that an operator has added. Only the
-            # thread of that request must raise it.
-            LOG.warning("Requests are written one by one, since a shared transaction failed: %s", error)
-            break
         shared = set(map(id, sound))
         return [id(change) in shared and outcome for change in changes]
     return [False] * len(changes)
@@ -255,11 +253,6 @@ def _require_unexpired(tx: Transaction, changes: Sequence[ConsumerChange]) -> No
     for expiry in freshness.list_expiries():
         for generation in expiry.find_expired(tx, leaving).values():
             raise ConsumerConflict(expected="null", given=generation)
-
-
-def remove_all(tx: Transaction, change: AllocationChange) -> None:
-    """Remove the consumers of a deletion; raises as :func:`delete_allocations`."""
-    remove(tx, change.consumers)
 
 
 def remove(

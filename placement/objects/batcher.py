@@ -4,14 +4,17 @@ One thread of a process answers at a time. Questions that arrive meanwhile wait,
 one then answers them all.
 """
 
+import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from placement import errors
+
+LOG = logging.getLogger(__name__)
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -37,6 +40,33 @@ class Participant(Generic[Q, A]):
     led: "Sequence[Participant[Q, A]]" = ()
     answer: A | type[errors.PlacementError] | None = None
     woken: threading.Event = field(default_factory=threading.Event)
+
+    def answer_together(
+        self,
+        answer_all: Callable[[Sequence[Q]], Sequence[A | type[errors.PlacementError] | None]],
+        alone: A | None = None,
+    ) -> None:
+        """Answer the led questions together, if there are several.
+
+        :param answer_all: the function that returns the answers to some questions, in order.
+        :param alone: the answer to each question if the function fails.
+        """
+        if len(self.led) < 2:
+            return
+        answers: Sequence[A | type[errors.PlacementError] | None] = [alone] * len(self.led)
+        try:
+            answers = answer_all([each.question for each in self.led])
+        except errors.OutcomeUnknown:
+            # All of them shared the COMMIT, and each may be stored. A repeated claim could be refused because
+            # of its own allocations.
+            answers = [errors.OutcomeUnknown] * len(self.led)
+        except errors.PlacementError:
+            # The error belongs to one of the questions, and must not be the answer to the others.
+            pass
+        except Exception as error:
+            # So does this error, for example that of a trigger which an operator has added.
+            LOG.warning("Requests are answered one by one, since all together failed: %s", error)
+        self.tell(answers)
 
     def tell(self, answers: Sequence[A | type[errors.PlacementError] | None]) -> None:
         """Give their answers to all led questions, whose threads continue at once.

@@ -376,13 +376,6 @@ def has_room(
     return True
 
 
-def all_have_room(
-    parts: Sequence[Replacement], inventories: Mapping[InventoryKey, InventoryRow]
-) -> bool:
-    """Return whether the parts of different requests fit one after the other."""
-    return len(_find_fitting(parts, inventories)) == len(parts)
-
-
 def require_room_of_all(
     parts: Sequence[Replacement], inventories: Mapping[InventoryKey, InventoryRow]
 ) -> None:
@@ -394,15 +387,6 @@ def require_room_of_all(
     if len(parts) == 1:
         require_room(parts[0].added, inventories, parts[0].freed)
         return
-    fitting = _find_fitting(parts, inventories)
-    if len(fitting) < len(parts):
-        raise SomeDoNotFit(fitting)
-
-
-def _find_fitting(
-    parts: Sequence[Replacement], inventories: Mapping[InventoryKey, InventoryRow]
-) -> list[int]:
-    """Return the positions of the parts that fit after those before them that fit."""
     # The sum of all parts is not checked: two requests that swap full places would fit together, although
     # neither of them fits first.
     now = dict(inventories)
@@ -413,7 +397,19 @@ def _find_fitting(
             for place, amount in part.used_changes().items():
                 if place in now:
                     now[place] = replace(now[place], used=now[place].used + amount)
-    return fitting
+    if len(fitting) < len(parts):
+        raise SomeDoNotFit(fitting)
+
+
+def all_have_room(
+    parts: Sequence[Replacement], inventories: Mapping[InventoryKey, InventoryRow]
+) -> bool:
+    """Return whether the parts of different requests fit one after the other."""
+    try:
+        require_room_of_all(parts, inventories)
+    except (DoesNotFit, SomeDoNotFit):
+        return False
+    return True
 
 
 def by_place(rows: Sequence[InventoryRow]) -> dict[InventoryKey, InventoryRow]:

@@ -8,7 +8,7 @@ import pytest
 
 from placement import errors
 from placement.objects import batcher
-from placement.objects.batcher import Batcher
+from placement.objects.batcher import Batcher, Participant
 from tests.support.processes import PATIENCE, wait_until
 
 HANGS_S = 30.0 * PATIENCE
@@ -127,6 +127,31 @@ def test_a_fault_of_the_thread_that_answers_leaves_the_others_alone() -> None:
         first.result(HANGS_S)
     assert second.result(HANGS_S) == "2 alone"
     assert meeting.ask(3).result(HANGS_S) == "3 alone"
+
+
+@pytest.mark.parametrize(
+    ("error", "answer", "logged"),
+    [
+        (errors.OutcomeUnknown(), errors.OutcomeUnknown, False),
+        (errors.DatabaseBusy(), "alone", False),
+        (ZeroDivisionError(), "alone", True),
+    ],
+)
+def test_an_error_of_all_is_the_answer_to_none_but_an_unknown_outcome(
+    error: Exception, answer: object, logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of ours must show in the log, although no client learns it."""
+    led = [Participant[int, str](number) for number in (1, 2)]
+    led[0].led = led
+
+    def fail(numbers: Sequence[int]) -> Sequence[str]:
+        raise error
+
+    led[0].answer_together(fail, alone="alone")
+
+    assert [each.answer for each in led] == [answer] * 2
+    assert all(each.woken.is_set() for each in led)
+    assert ("one by one" in caplog.text) == logged
 
 
 class Ended(BaseException):

@@ -14,6 +14,7 @@ from placement.db import invariants, provider_rows, writes
 from placement.db.change import Change
 from placement.db.database import Transaction
 from placement.objects import allocation, batcher
+from tests.proofs.promise.shared import write_together
 from tests.support.batches import send_at_once
 from tests.support.bodies import entry
 from tests.support.client import Answer
@@ -205,7 +206,7 @@ def test_a_locked_provider_holds_up_nobody_else(
             *(_change(uuid, free) for uuid in uuids),
         ]
         waiting = threads.submit(allocation.replace_allocations, service.db, changes[0])
-        written = threads.submit(allocation._write_together, service.db, changes)
+        written = threads.submit(write_together, service.db, changes)
         # The shared transaction gives up, and each is written alone.
         assert written.result(HANGS_S) == [False] * 4
         assert not waiting.done()

@@ -20,14 +20,12 @@ directly as places (``choose_apart`` in :mod:`placement.placing.choose`), and a 
 written as an everyday claim (:func:`placement.objects.ledger.try_claim`).
 """
 
-import logging
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from placement import errors
 from placement.db.database import Database
 from placement.extensions.claims.choices import choose_places
 from placement.extensions.claims.orders import Granted, LookAgain, Order
@@ -40,8 +38,6 @@ from placement.placing.remedies import RelaxableRequest
 from placement.placing.turns import TreeOrder
 from placement.placing.wishes import NoPlace
 from placement.search.work import Work
-
-LOG = logging.getLogger(__name__)
 
 FIRST_TRY = (10, 10_000)
 """The budget of a quick try, in time and placements, since other claims may wait for it."""
@@ -82,9 +78,10 @@ def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Gra
         return _try(db, picture, desk, order, work, age_s) if age_s else LookAgain(overtaken=False)
     batcher = desk.batchers.setdefault(order.strategy, Batcher())
     with batcher.take_turn(order) as mine:
-        if len(mine.led) > 1:
-            orders = [each.question for each in mine.led]
-            mine.tell(_try_together(db, picture, desk, orders, work))
+        mine.answer_together(
+            lambda orders: _try_together(db, picture, desk, orders, work),
+            alone=LookAgain(overtaken=False),
+        )
         answer = mine.result()
         if answer is not None:
             return answer
@@ -120,8 +117,12 @@ def _try(
 
 def _try_together(
     db: Database, picture: Picture, desk: _Desk, orders: Sequence[Order], work: Work
-) -> Sequence[Granted | LookAgain | type[errors.OutcomeUnknown]]:
-    """Place the claims of several requests as one gang; if that fails, each tries again by itself."""
+) -> Sequence[Granted | LookAgain]:
+    """Place the claims of several requests as one gang; if that fails, each tries again by itself.
+
+    :raises OutcomeUnknown: 503, of all of them
+    :raises PlacementError: the error of one of them
+    """
     queries: dict[tuple[str, frozenset[str]], RelaxableRequest] = {}
     # Equal queries become one object, so that choosing makes one search of them. Each request avoids its own
     # trees.
@@ -134,21 +135,10 @@ def _try_together(
     if len({claim.consumer_uuid for claim in claims}) < len(claims):
         return each_alone
     gang = replace(orders[0], claims=claims)
-    try:
-        age_s = _tolerable_age_s(desk, gang)
-        answer = _try(db, picture, desk, gang, work, age_s)
-        if isinstance(answer, LookAgain) and (age_s or answer.overtaken):
-            answer = _try(db, picture, desk, gang, work, 0.0)
-    except errors.OutcomeUnknown:
-        # All claims shared the COMMIT, and each may be stored. A repeated claim could be refused because of
-        # its own allocations.
-        return [errors.OutcomeUnknown] * len(orders)
-    except errors.PlacementError:
-        # The error belongs to one of the claims, and must not be the answer to the others.
-        return each_alone
-    except Exception as error:
-        LOG.warning("Claims are tried one by one, since a try of several failed: %s", error)
-        return each_alone
+    age_s = _tolerable_age_s(desk, gang)
+    answer = _try(db, picture, desk, gang, work, age_s)
+    if isinstance(answer, LookAgain) and (age_s or answer.overtaken):
+        answer = _try(db, picture, desk, gang, work, 0.0)
     if isinstance(answer, LookAgain):
         return each_alone
     return [Granted([grant], None, answer.attempts) for grant in answer.grants]

@@ -36,7 +36,7 @@ from tests.proofs.promise.scenes import (
     stock,
 )
 from tests.proofs.promise.scheduler import Choose, Conductor, Run, interleavings, outcome_of
-from tests.proofs.promise.shared import Batch
+from tests.proofs.promise.shared import Batch, write_together
 from tests.proofs.promise.stage import Order, Rows, Stage, stage
 from tests.support.bodies import entry
 from tests.support.databases import MAIN_ROUTES
@@ -235,7 +235,7 @@ def test_claims_that_fit_share_one_transaction(place: Stage) -> None:
     orders = [claim(uuid, VCPU=1) for uuid in (ANN, BOB, NEW)]
     changes = Batch(orders).changes()
 
-    assert allocation._write_together(place.players[0].db, changes) == [True] * 3
+    assert write_together(place.players[0].db, changes) == [True] * 3
 
     shown = Order("GET", f"/resource_providers/{HOST}").send(place.players[0]).json
     assert shown["generation"] == 4
@@ -246,7 +246,7 @@ def test_a_refused_request_leaves_the_others_together(place: Stage) -> None:
     refused = claim(BOB, VCPU=9), claim(BOB, NEW, VCPU=1), release(HOLDER), claim(BOB, generation=7)
     changes = Batch([claim(ANN, VCPU=1), *refused, claim(NEW, VCPU=1)]).changes()
 
-    written = allocation._write_together(place.players[0].db, changes)
+    written = write_together(place.players[0].db, changes)
 
     assert written == [True, *[False] * len(refused), True]
 
@@ -255,4 +255,4 @@ def test_requests_that_are_all_refused_are_answered_alone(place: Stage) -> None:
     place.put_back(place.prepare(FREE))
     changes = Batch([release(ANN), release(BOB)]).changes()
 
-    assert allocation._write_together(place.players[0].db, changes) == [False, False]
+    assert write_together(place.players[0].db, changes) == [False, False]
