@@ -34,7 +34,8 @@ from benchmarks.target import Target, expect, negotiate
 from placement.db import models
 from placement.db.engine import with_default_driver
 
-QUERY = "resources=VCPU:2,MEMORY_MB:2048,DISK_GB:10"
+CLAIM = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 10}
+QUERY = "resources=" + ",".join(f"{name}:{amount}" for name, amount in CLAIM.items())
 FULL, RACING = "full", "racing"
 """Projects: of what fills the cloud, and of those that race."""
 GANG = 100
@@ -51,7 +52,9 @@ Boot = Callable[[Connection], Answer | None]
 """Boots one server; returns the last answer, None if there is no room any more."""
 
 
-def _tree(servers: int) -> Callable[[str, int], list[Provider]]:
+def make_tree(servers: int) -> Callable[[str, int], list[Provider]]:
+    """Return what makes a host with room for so many servers."""
+
     def tree(cloud: str, number: int) -> list[Provider]:
         stock = {
             name: {
@@ -62,9 +65,9 @@ def _tree(servers: int) -> Callable[[str, int], list[Provider]]:
                 "step_size": 1,
                 "allocation_ratio": 1.0,
             }
-            for name, amount in (("VCPU", 2), ("MEMORY_MB", 2048), ("DISK_GB", 10))
+            for name, amount in CLAIM.items()
         }
-        return [Provider(uuid_of(cloud, number), f"{cloud}-{number}", stock)]
+        return [Provider(uuid_of(cloud, "host", number), f"{cloud}-{number}", stock)]
 
     return tree
 
@@ -80,7 +83,7 @@ def _service(options: argparse.Namespace, hosts: int, servers: int) -> Iterator[
         template = Template(options.template, options.workers, options.threads)
         with running(template, SERVICE, variables, Path(folder) / "log") as server:
             engine = create_engine(with_default_driver(make_url(database)))
-            bulk.insert_cloud(engine, Cloud("claims", hosts, _tree(servers), ()))
+            bulk.insert_cloud(engine, Cloud("claims", hosts, make_tree(servers), ()))
             engine.dispose()
             yield negotiate(
                 "service",
@@ -94,7 +97,8 @@ def _service(options: argparse.Namespace, hosts: int, servers: int) -> Iterator[
 # -- the ways ------------------------------------------------------------------------------------
 
 
-def _post(connection: Connection, path: str, body: Any) -> Answer:
+def post(connection: Connection, path: str, body: Any) -> Answer:
+    """Send a body."""
     return connection.exchange("POST", path, json.dumps(body).encode())
 
 
@@ -102,13 +106,15 @@ def _owner(project: str) -> dict[str, str]:
     return {"project_id": project, "user_id": "u", "consumer_type": "INSTANCE"}
 
 
-def _claims(count: int, project: str) -> dict[str, Any]:
+def claims_of(count: int, project: str) -> dict[str, Any]:
+    """Return the body that claims for so many new consumers of a project."""
     new = {"consumer_generation": None, "query": QUERY, **_owner(project)}
     return {"claims": [{"consumer_uuid": str(uuid.uuid4()), **new} for _ in range(count)]}
 
 
-def _one_request(connection: Connection) -> Answer | None:
-    answer = expect(_post(connection, "/-/claims", _claims(1, RACING)), 200, 409)
+def one_request(connection: Connection) -> Answer | None:
+    """Boot by one request."""
+    answer = expect(post(connection, "/-/claims", claims_of(1, RACING)), 200, 409)
     if answer.status == 200:
         return answer
     code = json.loads(answer.body)["errors"][0]["code"]
@@ -139,7 +145,9 @@ def _dance(limit: int) -> Boot:
     return boot
 
 
-def _booting(boot: Boot) -> Maker:
+def booting(boot: Boot) -> Maker:
+    """Return the maker of clients that boot again and again."""
+
     def make(connection: Connection, client: int) -> Operation:
         random.seed()
 
@@ -170,7 +178,7 @@ def _boots(options: argparse.Namespace, target: Target, ways: dict[str, Boot]) -
         runs: dict[str, list[Measurement]] = {way: [] for way in ways}
         for _ in range(options.turns):
             for way, boot in ways.items():
-                measured = run(target, _booting(boot), clients=clients, seconds=options.seconds)
+                measured = run(target, booting(boot), clients=clients, seconds=options.seconds)
                 runs[way].append(measured)
         for way, found in runs.items():
             _print(f"boots, {clients} clients", way, found)
@@ -178,7 +186,7 @@ def _boots(options: argparse.Namespace, target: Target, ways: dict[str, Boot]) -
 
 def _gang(options: argparse.Namespace, target: Target, ways: dict[str, Boot]) -> None:
     def gang(connection: Connection) -> None:
-        expect(_post(connection, "/-/claims", _claims(GANG, RACING)), 200)
+        expect(post(connection, "/-/claims", claims_of(GANG, RACING)), 200)
 
     def one_by_one(boot: Boot) -> Callable[[Connection], None]:
         return lambda connection: [boot(connection) for _ in range(GANG)] and None
@@ -203,13 +211,13 @@ def _last_room(
     room, clients = hosts * ROOM // 20, options.racing
     with target.connect() as connection:
         for _ in range(hosts * ROOM // PART - room // PART):
-            expect(_post(connection, "/-/claims", _claims(PART, FULL)), 200)
+            expect(post(connection, "/-/claims", claims_of(PART, FULL)), 200)
     runs: dict[str, list[Measurement]] = {way: [] for way in ways}
     lost = dict.fromkeys(ways, 0)
     for _ in range(options.turns):
         for way, boot in ways.items():
             before = refusals.value, _retries(target)
-            measured = run(target, _booting(boot), clients=clients, operations=UNTIL_DONE)
+            measured = run(target, booting(boot), clients=clients, operations=UNTIL_DONE)
             assert measured.operations == room, measured
             runs[way].append(measured)
             lost[way] += refusals.value - before[0] + _retries(target) - before[1]
@@ -240,7 +248,7 @@ def _free(target: Target) -> None:
     with target.connect() as connection:
         for start in range(0, len(racing), PART):
             gone = dict.fromkeys(racing[start : start + PART], nothing)
-            expect(_post(connection, "/allocations", gone), 204)
+            expect(post(connection, "/allocations", gone), 204)
 
 
 def main() -> None:
@@ -258,7 +266,7 @@ def main() -> None:
     parser.add_argument("--racing", type=int, default=16, help="clients for the last room")
     parser.add_argument("--limits", type=int, nargs="*", default=[10, 1000], help="of the dances")
     options = parser.parse_args()
-    ways: dict[str, Boot] = {"one request": _one_request}
+    ways: dict[str, Boot] = {"one request": one_request}
     ways |= {f"dance, limit={limit}": _dance(limit) for limit in options.limits}
     if options.hosts:
         with _service(options, options.hosts, 1000) as target:

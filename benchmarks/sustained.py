@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from benchmarks import bulk, claims, profiles, writes
 from benchmarks.clients import Maker, Measurement, Operation, run
-from benchmarks.clouds import Cloud, Provider, uuid_of
+from benchmarks.clouds import Cloud
 from benchmarks.connection import Answer, Connection
 from benchmarks.databases import scratch
 from benchmarks.servers import REPOSITORY, SERVICE, Template, environment, running
@@ -26,23 +26,7 @@ SHIPPED = REPOSITORY / "etc/uwsgi/placement.ini"
 NOT_HERE = ("socket", "chmod-socket", "master-fifo")
 """What the file says of places of an installation."""
 
-CLAIM = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 10}
 SERVERS_OF_A_HOST = 100_000
-
-
-def _host(cloud: str, number: int) -> list[Provider]:
-    held = {
-        name: {
-            "total": SERVERS_OF_A_HOST * amount,
-            "reserved": 0,
-            "min_unit": 1,
-            "max_unit": SERVERS_OF_A_HOST * amount,
-            "step_size": 1,
-            "allocation_ratio": 1.0,
-        }
-        for name, amount in CLAIM.items()
-    }
-    return [Provider(uuid_of(cloud, "host", number), f"{cloud}-{number}", held)]
 
 
 def _template(folder: Path, options: argparse.Namespace) -> Template:
@@ -80,7 +64,7 @@ def _service(options: argparse.Namespace, cloud: Cloud) -> Iterator[Target]:
 def _gangs(target: Target, _cloud: Cloud) -> Maker:
     def make(connection: Connection, _client: int) -> Operation:
         def gang(_number: int) -> Answer:
-            return claims._post(connection, "/-/claims", claims._claims(claims.GANG, claims.RACING))
+            return claims.post(connection, "/-/claims", claims.claims_of(claims.GANG, claims.RACING))
 
         return gang
 
@@ -88,7 +72,7 @@ def _gangs(target: Target, _cloud: Cloud) -> Maker:
 
 
 WHAT = {
-    "boots": lambda target, cloud: claims._booting(claims._one_request),
+    "boots": lambda target, cloud: claims.booting(claims.one_request),
     "gangs": _gangs,
     "claims": writes.spread_claims,
     "claims-one-host": writes.contended_claims,
@@ -132,7 +116,8 @@ def main() -> None:
     parser.add_argument("--layers", action="store_true", help="sample a worker meanwhile (needs py-spy)")
     parser.add_argument("--commit-ms", type=int, default=0, help="the delay of each flush; PostgreSQL only")
     options = parser.parse_args()
-    cloud = Cloud("sustained", options.hosts, _host, (), claim=CLAIM)
+    host = claims.make_tree(SERVERS_OF_A_HOST)
+    cloud = Cloud("sustained", options.hosts, host, (), claim=claims.CLAIM)
     for what in options.what:
         for clients in options.clients:
             # Each measurement begins with an empty ledger.

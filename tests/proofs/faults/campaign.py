@@ -4,7 +4,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +46,6 @@ connection = {url}
 sync_on_startup = true
 retry_interval = 1
 max_retries = -1
-{pool}
 """
 SMALL_POOL = "max_pool_size = 1\nmax_overflow = 0\npool_timeout = 1\n"
 """For the last worker: under a slow database its threads run out of connections."""
@@ -295,9 +294,14 @@ class Campaign:
         self.database.read_only(False)
 
 
-def run(kind: str, seconds: float, seed: int) -> FaultReport:
-    """Run a campaign on a database of this kind; everything it starts ends with it."""
-    assert threading.current_thread() is threading.main_thread()
+@contextlib.contextmanager
+def standing(
+    kind: str, settings: Sequence[str]
+) -> Iterator[tuple[Server, Proxy | None, Servers]]:
+    """Start a database, a proxy before it if it is a server, and a worker for each of the settings.
+
+    :param settings: of each worker, with a place for the URL of the database.
+    """
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(server(kind))
         proxy = Proxy(database.port) if database.port else None
@@ -305,8 +309,15 @@ def run(kind: str, seconds: float, seed: int) -> FaultReport:
             stack.callback(proxy.close)
         folder = stack.enter_context(public_folder("placement-faults-workers-"))
         url = database.url(proxy.port if proxy else 0)
-        pools = [""] * (WORKERS - 1) + [SMALL_POOL]
-        workers = Servers(folder, [SETTINGS.format(url=url, pool=pool) for pool in pools])
+        workers = Servers(folder, [each.format(url=url) for each in settings])
         stack.callback(workers.stop)
         workers.start(*workers.ports)
+        yield database, proxy, workers
+
+
+def run(kind: str, seconds: float, seed: int) -> FaultReport:
+    """Run a campaign on a database of this kind; everything it starts ends with it."""
+    assert threading.current_thread() is threading.main_thread()
+    settings = [*[SETTINGS] * (WORKERS - 1), SETTINGS + SMALL_POOL]
+    with standing(kind, settings) as (database, proxy, workers):
         return Campaign(database, proxy, workers, seed).run(seconds)

@@ -21,7 +21,7 @@ from placement.db.database import Database
 from tests.proofs.faults import campaign as faults
 from tests.proofs.faults.clients import servers
 from tests.proofs.faults.proxy import Proxy
-from tests.proofs.faults.servers import Server, server
+from tests.proofs.faults.servers import Server
 from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year.book import Book, Broken, unequal
 from tests.proofs.year.player import Asked, Names, OverHTTP, Player
@@ -33,7 +33,7 @@ from tests.support.client import Client
 from tests.support.databases import opened
 from tests.support.following import Follower
 from tests.support.load import Actor, Caller, acting
-from tests.support.processes import PATIENCE, public_folder
+from tests.support.processes import PATIENCE
 from tests.support.world import World
 
 CREW = (*["nova"] * 2, *["claimer"] * 5, "agent", "operator", "reader", "hostile")
@@ -267,15 +267,6 @@ class Year(faults.Campaign):
 
 def run(kind: str, seconds: float, seed: int) -> faults.FaultReport:
     """Let a year happen on a database of this kind; everything it starts ends with it."""
-    with contextlib.ExitStack() as stack:
-        database = stack.enter_context(server(kind))
-        proxy = Proxy(database.port) if database.port else None
-        if proxy is not None:
-            stack.callback(proxy.close)
-        folder = stack.enter_context(public_folder("placement-year-workers-"))
-        url = database.url(proxy.port if proxy else 0)
-        settings = faults.SETTINGS.replace("[insight]\nenabled = true\n", MORE)
-        workers = Servers(folder, [settings.format(url=url, pool="")] * faults.WORKERS)
-        stack.callback(workers.stop)
-        workers.start(*workers.ports)
+    settings = faults.SETTINGS.replace("[insight]\nenabled = true\n", MORE)
+    with faults.standing(kind, [settings] * faults.WORKERS) as (database, proxy, workers):
         return Year(database, proxy, workers, seed).run(seconds)
