@@ -23,7 +23,7 @@ from placement.db import (
 )
 from placement.db.change import Change
 from placement.db.coexistence.adoption import recount_doubted
-from placement.db.database import StaleRead, Transaction
+from placement.db.database import Access, StaleRead, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.ledger_rows import Owner, Reading
 from placement.db.provider_rows import LockedProvider
@@ -79,6 +79,12 @@ def read(
         },
         with_stock=with_stock,
     )
+    note_unseen(tx, changes, reading)
+    return reading
+
+
+def note_unseen(tx: Access, changes: Sequence[ConsumerChange], reading: Reading) -> None:
+    """Note the consumers that are new to every client: they have allocations, which no listing shows."""
     unexpected = {
         change.uuid
         for change in changes
@@ -86,10 +92,7 @@ def read(
         and change.uuid in reading.consumers.keys() & reading.allocations.keys()
     }
     if unexpected:
-        # These consumers are refused, unless no listing shows their allocations, so that no client knows of
-        # them.
         reading.unseen = unexpected - ledger_rows.find_shown(tx, unexpected)
-    return reading
 
 
 def take_consumers(tx: Transaction, replaced: Replacement, reading: Reading) -> Mapping[str, Owner]:

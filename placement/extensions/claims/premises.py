@@ -10,7 +10,7 @@ from placement.extensions.claims import group_rows
 from placement.extensions.claims.group_rows import GroupRow, MemberRow
 from placement.extensions.claims.groups import aggregates_by_root, rule_of
 from placement.extensions.claims.orders import Order
-from placement.objects import replacement
+from placement.objects import ledger, replacement
 from placement.placing.wishes import GroupState
 from placement.search.group_rules import GroupRule, domains_by_member
 
@@ -60,11 +60,19 @@ NO_PREMISES = Premises((), {})
 
 
 def read_premises(tx: Access, order: Order) -> Premises:
-    """Read the holdings of existing consumers, and the members of the groups.
+    """Check the generations; read the holdings of existing consumers, and the members of the groups.
 
+    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     :raises GroupRuleDiffers: 409, a group has another rule
     :raises GroupUndefined: 400, a group neither exists nor has a rule
     """
+    # Generations are checked before room: a claim repeated because its answer was lost must not be refused
+    # for lack of room that it has taken itself.
+    changes = [claim.change_to({}) for claim in order.claims]
+    names = {"consumers": [claim.consumer_uuid for claim in order.claims]}
+    reading = ledger_rows.read(tx, names)
+    ledger.note_unseen(tx, changes, reading)
+    replacement.require_generations(changes, reading)
     replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
     held = tree_rows.allocations_of_all(tx, replaced) if replaced else ()
     rows = group_rows.find(tx, order.group_names) if order.group_names else {}
@@ -107,16 +115,3 @@ def find_groups(
         roots = frozenset(member.root_uuid for member in mine)
         groups[name] = FoundGroup(state, roots, name not in rows)
     return groups
-
-
-def read_premises_again(tx: Access, order: Order) -> Premises:
-    """Read the premises again before the order is refused for lack of room.
-
-    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
-    """
-    # Generations are checked before room: a claim repeated because its answer was lost must not be refused
-    # for lack of room that it has taken itself.
-    changes = [claim.change_to({}) for claim in order.claims]
-    names = {"consumers": [claim.consumer_uuid for claim in order.claims]}
-    replacement.require_generations(changes, ledger_rows.read(tx, names))
-    return read_premises(tx, order)

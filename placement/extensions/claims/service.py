@@ -15,7 +15,7 @@ from placement.db.database import Database
 from placement.extensions.claims import figures
 from placement.extensions.claims.choices import Chosen, choose_places
 from placement.extensions.claims.orders import Granted, LookAgain, Order, Unplaced
-from placement.extensions.claims.premises import NO_PREMISES, read_premises, read_premises_again
+from placement.extensions.claims.premises import read_premises
 from placement.extensions.claims.shortcuts import try_quickly
 from placement.extensions.claims.writing import write
 from placement.objects.allocation_candidate import refuse_unknown_names
@@ -105,9 +105,7 @@ def _place_once(
 
     :raises WorkEnded: with more time places might be found.
     """
-    premises = (
-        db.snapshot(lambda tx: read_premises(tx, order)) if order.has_premises else NO_PREMISES
-    )
+    premises = db.snapshot(lambda tx: read_premises(tx, order))
     with refuse_unknown_names(), picture.look(order.names) as look:
         # The other half of the time is for the explanation.
         with work.part(2) as part:
@@ -129,8 +127,9 @@ def _place_once(
         # The write follows the reading of the cloud: it can wait for locks, and while a cloud is open each
         # change needs a copy of it.
         return write(db, order, chosen)
-    # Opening the cloud removes expired holds, and members of groups with them, which were still among the
-    # premises: no claim is refused because of those.
-    if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.check_time():
+    # No claim is refused because of premises that did not last: opening the cloud removes expired holds, and
+    # members of groups with them. Both readings check the generations: with one alone, a new consumer could
+    # be refused for lack of room that it had itself until another request removed it.
+    if db.snapshot(lambda tx: read_premises(tx, order)) != premises and work.check_time():
         return LookAgain(overtaken=False)
     return refusal

@@ -242,6 +242,8 @@ PAIRS_OF_CLAIMS = (
     Scene("gang-claim", FREE, (gang(ANN, BOB, query=TWO), claim(HOLDER, VCPU=1)), 1),
     Scene("gang-room", FREE, (gang(ANN, query=TWO), claim(HOLDER, VCPU=2)), 2),
     Scene("gang-release", FULL, (gang(ANN, query=TWO), release(HOLDER))),
+    # What is claimed as new has all the room itself, until it is released.
+    Scene("new-release", FULL, (gang(HOLDER, query=TWO), release(HOLDER))),
     Scene("gang-shrink", FREE, (gang(ANN, BOB, query=TWO), stock(HOST, 1, VCPU=3)), 1),
     Scene("either-either", TWO_FREE, (gang(ANN, BOB, query=EITHER), gang(NEW, query=EITHER)), 2),
     # What is released is room for the query that is liked best.
