@@ -1,7 +1,7 @@
 """Batches of questions: questions that arrive while others are answered are answered together.
 
 One thread of a process answers at a time. Questions that arrive meanwhile wait, and the thread of the first
-one then answers them all.
+one then answers them all. If a COMMIT takes long, the next turn begins with it, not after it.
 """
 
 import logging
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Generic, TypeVar
 
 from placement import errors
@@ -27,19 +28,29 @@ PATIENCE_S = 0.5
 not need.
 """
 
+SLOW_COMMIT_S = 0.004
+"""The duration of COMMITs from which on the next turn begins with one: docs/performance.rst, "Many clients at
+once".
+"""
+
 
 @dataclass(slots=True, eq=False)
 class Participant(Generic[Q, A]):
     """A question, and its result while it waited.
 
     ``led``: the questions that this thread answers together, its own first; empty if it did not wait, or was
-    not the first that waited. ``answer``: None if the question must be answered alone.
+    not the first that waited. ``answer``: None if the question must be answered alone. ``turn``: the
+    batcher whose turn this thread has. ``committing_s``: when its COMMIT began, and ``has_passed``: whether
+    the next turn began with it.
     """
 
     question: Q
     led: "Sequence[Participant[Q, A]]" = ()
     answer: A | type[errors.PlacementError] | None = None
     woken: threading.Event = field(default_factory=threading.Event)
+    turn: "Batcher[Q, A] | None" = None
+    committing_s: float | None = None
+    has_passed: bool = False
 
     def answer_together(
         self,
@@ -77,6 +88,12 @@ class Participant(Generic[Q, A]):
             each.answer = answer
             each.woken.set()
 
+    def note_commit(self) -> None:
+        """Note that the COMMIT begins; the next turn begins with it if the last one took long."""
+        if self.turn is not None and not self.has_passed:
+            self.committing_s = perf_counter()
+            self.has_passed = self.turn.begin_next_if_slow()
+
     def result(self) -> A | None:
         """Return the answer, None if the question must be answered alone; raise an error."""
         if isinstance(self.answer, type):
@@ -91,6 +108,8 @@ class Batcher(Generic[Q, A]):
         self._lock = threading.Lock()
         self._waiting: deque[Participant[Q, A]] = deque()
         self._is_busy = self._is_slow = False
+        # The shortest of the last ones counts: others may only have waited for the processor.
+        self._commits_s = deque([0.0], maxlen=8)
 
     @contextmanager
     def take_turn(self, question: Q) -> Iterator[Participant[Q, A]]:
@@ -107,15 +126,30 @@ class Batcher(Generic[Q, A]):
             if not mine.led:
                 yield mine
                 return
+        mine.turn = self
         try:
             yield mine
         finally:
             self._end_turn(mine)
 
+    def begin_next_if_slow(self) -> bool:
+        """Begin the next turn, if the last COMMIT took long; return whether it has begun."""
+        # It needs nothing of this turn that the database does not make it wait for.
+        is_slow = min(self._commits_s) > SLOW_COMMIT_S
+        if is_slow:
+            self._begin_next_turn()
+        return is_slow
+
     def _end_turn(self, mine: Participant[Q, A]) -> None:
-        """Let all questions that have arrived continue as one batch, led by the first."""
+        if mine.committing_s is not None:
+            self._commits_s.append(perf_counter() - mine.committing_s)
         for each in mine.led:
             each.woken.set()
+        if not mine.has_passed:
+            self._begin_next_turn()
+
+    def _begin_next_turn(self) -> None:
+        """Let all questions that have arrived continue as one batch, led by the first."""
         # The batcher stays busy, so that no later question passes those that wait.
         with self._lock:
             led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
