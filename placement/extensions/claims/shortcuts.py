@@ -128,7 +128,7 @@ def _try_together(
     desk: _Desk,
     orders: Sequence[Order],
     work: Work,
-    at_commit: Callable[[], object],
+    at_commit: Callable[[], object] | None = None,
 ) -> Sequence[Granted | LookAgain]:
     """Place the claims of several requests as one gang; if that fails, each tries again by itself.
 
