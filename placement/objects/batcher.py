@@ -135,7 +135,8 @@ class Batcher(Generic[Q, A]):
     def begin_next_if_slow(self) -> bool:
         """Begin the next turn, if the last COMMIT took long; return whether it has begun."""
         # It needs nothing of this turn that the database does not make it wait for.
-        is_slow = min(self._commits_s) > SLOW_COMMIT_S
+        with self._lock:
+            is_slow = min(self._commits_s) > SLOW_COMMIT_S
         if is_slow:
             self._begin_next_turn()
         return is_slow
@@ -143,7 +144,8 @@ class Batcher(Generic[Q, A]):
     def _end_turn(self, mine: Participant[Q, A]) -> None:
         # What is written alone may wait for a lock in the same message as COMMIT.
         if mine.committing_s is not None and len(mine.led) > 1:
-            self._commits_s.append(perf_counter() - mine.committing_s)
+            with self._lock:
+                self._commits_s.append(perf_counter() - mine.committing_s)
         for each in mine.led:
             each.woken.set()
         if not mine.has_passed:
