@@ -157,7 +157,8 @@ def test_every_other_kind_of_write_counts(both: Both) -> None:
 
     old.create_provider(NODE, "node", OTHER)
     whole = {"VCPU": {"total": 4}}
-    old.reshape({OTHER: {}, NODE: whole}, {OLD_CONSUMER: {NODE: {"VCPU": 3}}}, "q", "u")
+    moved = {OLD_CONSUMER: {NODE: {"VCPU": 3}}}
+    old.reshape({OTHER: {}, NODE: whole}, moved, {OLD_CONSUMER: ("q", "u", None)})
     assert both.used(NODE) == 3
     assert both.found("resources=VCPU:1") == {HOST, NODE}
     assert both.claim(CONSUMER, 2, NODE) == 409

@@ -32,17 +32,12 @@ class OldProviders(OldDatabase):
             if parent is not None:
                 row = self._provider(tx, parent)
                 place = {"parent_provider_id": row.id, "root_provider_id": row.root_provider_id}
-            tx.execute(
-                sa.insert(providers).values(
-                    uuid=uuid, name=name, generation=0, created_at=now(), **place
-                )
-            )
+            row = {"uuid": uuid, "name": name, "generation": 0, "created_at": now()}
+            tx.execute(sa.insert(providers).values(**row, **place))
             if parent is None:
                 own = sa.select(providers.c.id).where(providers.c.uuid == uuid)
                 key = tx.scalar(own)
-                tx.execute(
-                    sa.update(providers).where(providers.c.id == key).values(root_provider_id=key)
-                )
+                tx.execute(sa.update(providers).where(providers.c.id == key).values(root_provider_id=key))
 
         self._repeated(work)
 
@@ -51,8 +46,12 @@ class OldProviders(OldDatabase):
         renamed = sa.update(providers).where(providers.c.uuid == uuid)
         self._repeated(lambda tx: tx.execute(renamed.values(name=name, updated_at=now())))
 
-    def move_provider(self, uuid: str, parent: str | None) -> None:
-        """PUT /resource_providers/{uuid} with another parent. No generation moves."""
+    def move_provider(self, uuid: str, parent: str | None, **also: str) -> None:
+        """PUT /resource_providers/{uuid} with another parent. No generation moves.
+
+        :param also: ``name``, if it is another one too.
+        :raises Refused: the parent is below it.
+        """
 
         def work(tx: Connection) -> None:
             row = self._provider(tx, uuid)
@@ -63,7 +62,9 @@ class OldProviders(OldDatabase):
                 below += tx.scalars(
                     sa.select(providers.c.id).where(providers.c.parent_provider_id == key)
                 )
-            self._change(tx, row.id, parent_provider_id=above.id if above else None)
+            if above and above.id in below:
+                raise Refused("a loop")
+            self._change(tx, row.id, parent_provider_id=above.id if above else None, **also)
             for key in below:
                 self._change(tx, key, root_provider_id=root)
 
@@ -119,6 +120,8 @@ class OldProviders(OldDatabase):
         of_provider = inventories.c.resource_provider_id == provider_id
         there = set(tx.scalars(sa.select(inventories.c.resource_class_id).where(of_provider)))
         for name, values in wanted.items():
+            if name not in ids:
+                raise Refused("no such class")
             record, class_id = _record(values), ids[name]
             if class_id in there:
                 of_class = inventories.c.resource_class_id == class_id
@@ -200,10 +203,6 @@ class OldProviders(OldDatabase):
         """PUT /resource_classes/{name}, before 1.7."""
         of_name = sa.update(classes).where(classes.c.name == name)
         self._repeated(lambda tx: tx.execute(of_name.values(name=new, updated_at=now())))
-
-    def delete_class(self, name: str) -> None:
-        """DELETE /resource_classes/{name}."""
-        self._repeated(lambda tx: tx.execute(sa.delete(classes).where(classes.c.name == name)))
 
     def create_trait(self, name: str) -> None:
         """PUT /traits/{name}."""

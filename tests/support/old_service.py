@@ -31,6 +31,7 @@ __all__ = ["Conflict", "OldService", "Refused", "new_uuid"]
 
 Owner = tuple[str, str, str | None]
 """Project, user, and type if any, of a consumer."""
+Owners = Mapping[str, Owner]
 
 
 class OldService(OldProviders):
@@ -54,14 +55,17 @@ class OldService(OldProviders):
         type: str | None = None,
     ) -> None:
         """POST /allocations: replace what several consumers hold, all or nothing."""
-        self._for_consumers(wanted, (project, user, type), lambda tx: None)
+        self.claim_each(wanted, dict.fromkeys(wanted, (project, user, type)))
+
+    def claim_each(self, wanted: Mapping[str, Allocations], owners: Owners) -> None:
+        """POST /allocations, each consumer with an owner of its own."""
+        self._for_consumers(wanted, owners, lambda tx: None)
 
     def reshape(
         self,
         stocks: Mapping[str, Mapping[str, Mapping[str, Any]]],
         wanted: Mapping[str, Allocations],
-        project: str = "old",
-        user: str = "old",
+        owners: Owners | None = None,
     ) -> None:
         """POST /reshaper: inventories of several providers with the allocations on them.
 
@@ -80,12 +84,13 @@ class OldService(OldProviders):
                 self._remove_inventory(tx, row.id, records)
                 self._step(tx, row.id, row.generation)
 
-        self._for_consumers(wanted, (project, user, None), before, after)
+        owners = owners or dict.fromkeys(wanted, ("old", "old", None))
+        self._for_consumers(wanted, owners, before, after)
 
     def _for_consumers(
         self,
         wanted: Mapping[str, Allocations],
-        owner: Owner,
+        owners: Owners,
         before: Callable[[Connection], None],
         after: Callable[[Connection], None] = lambda tx: None,
     ) -> None:
@@ -93,11 +98,11 @@ class OldService(OldProviders):
 
         def work(tx: Connection) -> None:
             before(tx)
-            self._replace(tx, wanted, owner)
+            self._replace(tx, wanted, owners)
             after(tx)
 
         made = [each for each, held in wanted.items() if held]
-        created = self._repeated(lambda tx: self._ensure_consumers(tx, made, owner))
+        created = self._repeated(lambda tx: self._ensure_consumers(tx, made, owners))
         try:
             self._repeated(work)
         except (Refused, Conflict):
@@ -115,7 +120,7 @@ class OldService(OldProviders):
 
         self._repeated(work)
 
-    def _replace(self, tx: Connection, wanted: Mapping[str, Allocations], owner: Owner) -> None:
+    def _replace(self, tx: Connection, wanted: Mapping[str, Allocations], owners: Owners) -> None:
         named = sa.select(consumers).where(consumers.c.uuid.in_(list(wanted)))
         known = tx.execute(named).all()
         emptied = [consumer for consumer, held in wanted.items() if not held]
@@ -162,7 +167,7 @@ class OldService(OldProviders):
             done = tx.execute(
                 sa.update(consumers)
                 .where(consumers.c.id == row.id, consumers.c.generation == row.generation)
-                .values(generation=row.generation + 1, updated_at=now(), **self._owner(tx, owner))
+                .values(generation=row.generation + 1, updated_at=now(), **self._owner(tx, owners[row.uuid]))
             )
             if done.rowcount != 1:
                 raise Conflict("consumer")
@@ -194,13 +199,14 @@ class OldService(OldProviders):
         )
         return {(row.uuid, row.resource_class_id): row for row in rows}
 
-    def _ensure_consumers(self, tx: Connection, wanted: list[str], owner: Owner) -> list[str]:
-        columns = self._owner(tx, owner)
+    def _ensure_consumers(self, tx: Connection, wanted: list[str], owners: Owners) -> list[str]:
         there = set(tx.scalars(sa.select(consumers.c.uuid).where(consumers.c.uuid.in_(wanted))))
         created = [each for each in wanted if each not in there]
         for each in created:
             tx.execute(
-                sa.insert(consumers).values(uuid=each, generation=0, created_at=now(), **columns)
+                sa.insert(consumers).values(
+                    uuid=each, generation=0, created_at=now(), **self._owner(tx, owners[each])
+                )
             )
         return created
 

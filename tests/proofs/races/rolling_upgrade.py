@@ -33,8 +33,7 @@ from placement.db import invariants, schema, scrub
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.proofs.faults.clients import CAPACITY, Exchanger, Reshaper, Seeker
-from tests.proofs.races import coexistence
-from tests.support import bodies
+from tests.proofs.year.crew import Looker
 from tests.support.book import Book, Violation
 from tests.support.campaign import CampaignReport, Servers, command, main
 from tests.support.client import Answer, Client
@@ -42,13 +41,9 @@ from tests.support.databases import KINDS, until_exit
 from tests.support.following import Follower
 from tests.support.forks import Forker
 from tests.support.load import Actor, Caller, Claimant, acting
-from tests.support.processes import (
-    PATIENCE,
-    public_folder,
-    ran,
-    wait_until,
-)
-from tests.support.racing import Arena, race_database
+from tests.support.processes import PATIENCE, public_folder, ran, wait_until
+from tests.support.racing import race_database
+from tests.support.watching import Watched, watching
 from tests.support.world import World, new_uuid
 
 MACHINES = 2
@@ -242,31 +237,13 @@ class Balancer:
             assert self._changed.wait_for(lambda: not self._in_flight[port], ENDS_S * PATIENCE)
 
 
-class Looker(Actor):
-    """Fills a host of its own and frees it, and asks after either what is there."""
-
-    def __init__(self, *given: Any, host: str) -> None:
-        super().__init__(*given)
-        self.host = host
-
-    def act(self) -> None:
-        consumer = new_uuid()
-        body = bodies.entry({self.host: {"VCPU": coexistence.MUCH}})
-        for method, sent, used in (("PUT", body, coexistence.MUCH), ("DELETE", None, 0)):
-            answer = self.caller.send(method, f"/allocations/{consumer}", sent)
-            if answer.status != 204:
-                raise Violation(f"{method} was answered {answer}")
-            if wrong := coexistence.wrong_of(self.caller.sure, self.host, used):
-                raise Violation(wrong[0])
-
-
 @dataclass
 class UpgradeReport(CampaignReport):
     """What came of it. ``swaps``: workers started, by release; ``sync_s``: of ``db sync``."""
 
     swaps: Counter[str] = field(default_factory=Counter)
     sync_s: dict[str, float] = field(default_factory=dict)
-    watched: coexistence.Watched = field(default_factory=coexistence.Watched)
+    watched: Watched = field(default_factory=Watched)
 
     @property
     def answered(self) -> int:
@@ -338,7 +315,7 @@ class Upgrades:
         world = World(caller)
         both = {"VCPU": CAPACITY, "MEMORY_MB": CAPACITY}
         hosts = [world.host(**both) for _ in range(HOSTS)]
-        exchange, own = world.host(VCPU=CAPACITY), world.host(VCPU=coexistence.MUCH)
+        exchange = world.host(VCPU=CAPACITY)
         places = (world.host(VCPU=CAPACITY), world.host())
         moved, *partners = (new_uuid() for _ in range(3))
         world.claim({places[0]: {"VCPU": 2}}, moved)
@@ -355,7 +332,7 @@ class Upgrades:
             Reshaper(*given("reshaper"), pair=places, consumer=moved),
             Exchanger(*given("exchanger"), host=exchange, pair=pair),
             Seeker(*given("seeker")),
-            Looker(*given("looker"), host=own),
+            Looker(*given("looker"), sender=caller, apart=False),
             Follower(*given("follower")),
         ]
 
@@ -437,9 +414,8 @@ class Upgrades:
         for port, release in zip(self.workers.ports, (before, this), strict=True):
             self.start(port, release)
         actors = self.world()
-        arena = Arena(self.workers.ports, self.db)
         with (
-            coexistence.watching(arena, self.report.watched, LOOK_EVERY_S),
+            watching(self.db, self.report.watched, LOOK_EVERY_S),
             acting(actors, ENDS_S * PATIENCE),
             suppress(Violation),
         ):

@@ -1,8 +1,8 @@
 """A mirror that lives on the changes alone equals a whole read (07 section 10), whoever writes.
 
 Clients make, move, rename, fill and delete trees through three servers, claim over them, and place gangs that
-are held for a second; the log overflows, and counters are repaired. The campaigns of faults, coexistence and
-upgrades have a follower too, which meets killed workers, failovers and older releases.
+are held for a second; the log overflows, and counters are repaired. The campaigns of faults and upgrades, and
+the year, have a follower too, which meets killed workers, failovers and older releases.
 """
 
 import time

@@ -1,7 +1,8 @@
 """A year in an hour: ``python -m tests.proofs.year``.
 
 With ``--steps`` one client at a time, in this process, and a failure is made as short as it can be. Without
-it many clients and real servers, for so many seconds.
+it many clients and real servers, for so many seconds; with ``--beside`` nothing fails, and two processes of
+the OpenStack service write too, all the time.
 """
 
 import argparse
@@ -9,7 +10,7 @@ import random
 import sys
 import time
 
-from tests.proofs.year import clock
+from tests.proofs.year import beside, clock
 from tests.proofs.year.steps import draw_steps, page, shrink, take_steps
 
 
@@ -49,11 +50,13 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the numbers of the steps that are taken")
     parser.add_argument("--go-on", action="store_true", help="after a failure, to find others")
     parser.add_argument("--shrink", type=float, default=120.0, help="seconds to make a failure shorter")
+    parser.add_argument("--beside", action="store_true", help="the OpenStack service writes too")
     options = parser.parse_args()
     seed = random.randrange(10**6) if options.seed is None else options.seed
     if options.steps:
         return int(take_years(options, seed))
-    report = clock.run(options.database, options.seconds, seed)
+    run = beside.run if options.beside else clock.run
+    report = run(options.database, options.seconds, seed)
     print("\n".join(report.lines()))
     return int(bool(report.broken()))
 

@@ -87,6 +87,10 @@ class Book:
         held = self.consumers.get(consumer, {"held": {}})["held"]
         return {provider: part["resources"] for provider, part in held.items()}
 
+    def places(self, consumers: Collection[str]) -> set[tuple[str, str]]:
+        """Return providers and classes of which some consumers have something."""
+        return {(uuid, name) for each in consumers for uuid, part in self.sets(each).items() for name in part}
+
     def used(self, provider: str, name: str, without: Collection[str] = ()) -> int:
         """Return how much of a class is in use."""
         return sum(
@@ -102,17 +106,11 @@ class Book:
 
     def in_use(self, provider: str) -> set[str]:
         """Return the classes of a provider of which something is in use."""
-        return {
-            name for each in self.consumers for name in self.sets(each).get(provider, {})
-        }
+        return {name for each in self.consumers for name in self.sets(each).get(provider, {})}
 
     def children(self, provider: str) -> list[str]:
         """Return the providers right below one."""
-        return [
-            uuid
-            for uuid, each in self.providers.items()
-            if each["parent_provider_uuid"] == provider
-        ]
+        return [uuid for uuid, each in self.providers.items() if each["parent_provider_uuid"] == provider]
 
     def refusals(self, entries: Mapping[str, Sets]) -> Iterator[str]:
         """Yield why these sets do not fit instead of what their consumers have: ``unknown``, ``full``."""

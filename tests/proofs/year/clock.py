@@ -12,28 +12,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from sqlalchemy import delete
 
 from placement.db import invariants, models
+from placement.db.coexistence import takeover
 from placement.db.database import Database
 from tests.proofs.faults import campaign as faults
 from tests.proofs.faults.clients import servers
 from tests.proofs.faults.proxy import Proxy
 from tests.proofs.faults.servers import Server
 from tests.proofs.replay.ledger import read_ledger
-from tests.proofs.year.book import Book, Broken, unequal
-from tests.proofs.year.player import Asked, Names, OverHTTP, Player
+from tests.proofs.year.beside import other_actors
+from tests.proofs.year.book import Broken
+from tests.proofs.year.crew import YearActor, make_common, make_player
+from tests.proofs.year.other_service import url_of
+from tests.proofs.year.player import Asked, OverHTTP, Player
 from tests.proofs.year.promises import History, find_wrong_authors, scrub_all
-from tests.proofs.year.requests import KIND, OF_CLIENT
+from tests.proofs.year.requests import KIND
 from tests.support import book as support
 from tests.support.campaign import CampaignReport, Servers, take_turns
 from tests.support.client import Client
 from tests.support.databases import opened
 from tests.support.following import Follower
-from tests.support.load import Actor, Caller, acting
+from tests.support.load import Caller, acting
 from tests.support.processes import PATIENCE
+from tests.support.watching import Watched, watching
 from tests.support.world import World
 
 CREW = (*["nova"] * 2, *["claimer"] * 5, "agent", "operator", "reader", "hostile")
@@ -41,8 +45,9 @@ ROUND_S = 60.0
 STOPS_S = 1.0 + 2.0 * PATIENCE
 """A worker ends within this time after SIGTERM, also while a follower waits."""
 
-COMMON = 6
+COMMON, CAPACITY = 6, 60
 RUSH = 12
+BESIDE_S = 4.0
 MORE = """\
 [insight]
 enabled = true
@@ -52,50 +57,6 @@ metrics_per_consumer = true
 ALARM = "Something other than this service writes"
 CLEARED = ("provider_changes", "owner_usages", "scrub")
 """Tables whose rows the service makes again."""
-
-
-class YearActor(Actor):
-    """A client of the table of requests, in a thread."""
-
-    def __init__(self, player: Player, *given: Any) -> None:
-        super().__init__(*given)
-        self.player = player
-        self.lines = OF_CLIENT[player.name]
-        # Writes without an answer may have happened, or may still happen.
-        self.unsure: set[str] = set()
-
-    def act(self) -> None:
-        kind = self.random.choice(self.lines)
-        try:
-            asked = kind.draw(self.player)
-            if asked is None:
-                return
-            answer = self.player.send(kind, asked)
-        except Broken as broken:
-            raise support.Violation(str(broken)) from broken
-        if answer.lost and kind.undo:
-            self.unsure |= asked.uuids
-            names = self.player.names
-            names.epoch += 2 * bool(self.unsure.intersection(names.consumers))
-            names.built += bool(self.unsure.intersection(names.providers))
-
-    def differences(self, now: Any) -> Iterator[str]:
-        """Yield where the tables are not what was acknowledged."""
-        book, mine = self.player.book, str(self.player.names.owner)
-        sure = {
-            part: [uuid for uuid in book.ledger[part].keys() | now[part].keys() if self._knows(uuid)]
-            for part in ("consumers", "providers")
-        }
-        for part, uuids in sure.items():
-            for uuid in sorted(uuids):
-                known, shown = book.ledger[part].get(uuid), now[part].get(uuid)
-                for what in unequal(known, shown):
-                    if part == "consumers" or not what.startswith("generation"):
-                        yield f"{self.player.name} {mine}: {uuid}, by the book and as it is: {what}"
-
-    def _knows(self, uuid: str) -> bool:
-        owner = f"{self.player.names.owner:07x}"
-        return uuid[1:8] == owner and uuid not in self.unsure and uuid not in self.player.book.held
 
 
 class Year(faults.Campaign):
@@ -111,30 +72,15 @@ class Year(faults.Campaign):
         self.authors: dict[str, tuple[str, str]] = {}
         self.damaged = False
         world = World(self.caller)
-        common = [
-            world.host(f"10fffff{n}-0000-4000-8000-000000000000", VCPU=60, MEMORY_MB=60, DISK_GB=60)
-            for n in range(COMMON)
-        ]
+        common = make_common(world, COMMON, CAPACITY)
         self.probe = world.host(VCPU=1)
         self.common = common
         self.players = [self._player(number, name, common) for number, name in enumerate(CREW, 1)]
         self.year_actors: list[YearActor] = []
 
     def _player(self, number: int, name: str, common: list[str]) -> Player:
-        dice = random.Random(f"{self.report.seed} {number}")
-        way = OverHTTP(self.workers.ports, dice)
-        book = Book(authors=self.authors)
-        for uuid in common:
-            book.providers[uuid] = {
-                "generation": 0,
-                "parent_provider_uuid": None,
-                "name": uuid,
-                "inventories": {each: {"total": 60} for each in ("VCPU", "MEMORY_MB", "DISK_GB")},
-                "traits": [],
-                "aggregates": [],
-            }
-        names = Names(number, common=common)
-        return Player(name, way, book, names, dice, exact=False, excused=True)
+        way = OverHTTP(self.workers.ports, random.Random(f"{self.report.seed} way {number}"))
+        return make_player(number, name, way, common, self.authors, self.report.seed)
 
     def run(self, seconds: float) -> faults.FaultReport:
         """Let events happen for so long, each at least once, with a quiet moment after each minute."""
@@ -208,6 +154,7 @@ class Year(faults.Campaign):
     def faults(self) -> dict[str, Callable[[], None]]:
         """Return what can be done to this database and its workers, by name."""
         more = {"worker stopped": self.stop_worker, "table cleared": self.clear_table, "rush": self.rush}
+        more["other service"] = self.write_beside
         return super().faults() | more
 
     def stop_worker(self) -> None:
@@ -256,6 +203,23 @@ class Year(faults.Campaign):
 
         with ThreadPoolExecutor(RUSH) as threads:
             list(threads.map(claim, rushing))
+
+    def write_beside(self) -> None:
+        """The OpenStack service writes too for a while, by one process, and then no more."""
+        watched = Watched()
+        with opened(self.database.url(self.database.port), patient=True) as db:
+            takeover.release(db)
+            given = (self.players, self.common, self.workers.ports, self.caller, self.book)
+            with (
+                other_actors([url_of(db)], *given, self.random.randrange(2**31)) as actors,
+                watching(db, watched, 0.05, self.common),
+                acting(actors, faults.CLIENT_ENDS_S),
+            ):
+                time.sleep(BESIDE_S)
+            takeover.finish(db)
+        self.year_actors += (each for each in actors if isinstance(each, YearActor))
+        for too_much in watched.too_much:
+            self.book.blame(f"1: {too_much}")
 
     def clear_table(self) -> None:
         """Somebody deletes all rows of a table of ours that the service makes again."""

@@ -3,18 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tests.proofs.year import draws
 from tests.proofs.year.book import Broken
-from tests.proofs.year.draws import (
-    OWNERS,
-    draw_consumer,
-    draw_entry,
-    draw_group,
-    draw_query,
-    draw_sets,
-    draw_some,
-    read_consumer_generation,
-    read_generation,
-)
 from tests.proofs.year.player import Asked, Kind, Player
 from tests.support.bodies import stock
 from tests.support.client import VERSION, Answer
@@ -41,8 +31,9 @@ def may_write(player: Player, entries: Mapping[str, Any], missing: int = 400) ->
 
 
 def draw_put(player: Player) -> Asked:
-    consumer = draw_consumer(player)
-    return Asked("PUT", f"/allocations/{consumer}", draw_entry(player, consumer, draw_sets(player)))
+    consumer = draws.draw_consumer(player)
+    entry = draws.draw_entry(player, consumer, draws.draw_sets(player))
+    return Asked("PUT", f"/allocations/{consumer}", entry)
 
 
 def may_put(player: Player, asked: Asked) -> Collection[int]:
@@ -56,7 +47,7 @@ def note_put(player: Player, asked: Asked, answer: Answer) -> None:
 def draw_post(player: Player) -> Asked:
     uuids = player.dice.sample(player.names.consumers, player.dice.randint(1, 3))
     entries = {
-        uuid: draw_entry(player, uuid, draw_sets(player) if player.dice.random() < 0.8 else {})
+        uuid: draws.draw_entry(player, uuid, draws.draw_sets(player) if player.dice.random() < 0.8 else {})
         for uuid in uuids
     }
     return Asked("POST", "/allocations", entries)
@@ -69,7 +60,7 @@ def note_posted(player: Player, asked: Asked, answer: Answer) -> None:
 
 def draw_release(player: Player) -> Asked:
     there = [each for each in player.names.consumers if each in player.book.consumers]
-    consumer = player.dice.choice(there) if there else draw_consumer(player)
+    consumer = player.dice.choice(there) if there else draws.draw_consumer(player)
     return Asked("DELETE", f"/allocations/{consumer}")
 
 
@@ -110,9 +101,9 @@ def draw_reshape(player: Player) -> Asked | None:
             del sets[left]
         at_right = sets.setdefault(right, {})
         at_right[name] = at_right.get(name, 0) + amount
-        entries[consumer] = draw_entry(player, consumer, sets)
+        entries[consumer] = draws.draw_entry(player, consumer, sets)
     inventories = {
-        uuid: stock(read_generation(player, uuid), records) for uuid, records in stocks.items()
+        uuid: stock(draws.read_generation(player, uuid), records) for uuid, records in stocks.items()
     }
     return Asked("POST", "/reshaper", {"inventories": inventories, "allocations": entries})
 
@@ -134,14 +125,14 @@ def draw_claims(player: Player) -> Asked:
     group = dice.choice([None, *names.groups])
     claims = []
     for uuid in uuids:
-        project, user = dice.choice(OWNERS)
+        project, user = dice.choice(draws.OWNERS)
         claim = {
             "consumer_uuid": uuid,
-            "consumer_generation": None if hold else read_consumer_generation(player, uuid),
+            "consumer_generation": None if hold else draws.read_consumer_generation(player, uuid),
             "project_id": project,
             "user_id": user,
             "consumer_type": "INSTANCE",
-            "query": draw_query(player),
+            "query": draws.draw_query(player),
         }
         claims.append(claim | ({"groups": [group]} if group else {}))
     body: dict[str, Any] = {"claims": claims, "strategy": dice.choice(["any", "spread", "pack"])}
@@ -170,7 +161,7 @@ def note_claimed(player: Player, asked: Asked, answer: Answer) -> None:
 
 def draw_confirm(player: Player) -> Asked | None:
     held = sorted(player.book.held.intersection(player.names.consumers))
-    consumer = player.dice.choice(held) if held else draw_consumer(player)
+    consumer = player.dice.choice(held) if held else draws.draw_consumer(player)
     return Asked("POST", f"/-/claims/{consumer}/confirm")
 
 
@@ -205,15 +196,8 @@ def note_confirmed(player: Player, asked: Asked, answer: Answer) -> None:
             player.book.consumers[uuid]["generation"] = each["consumer_generation"]
 
 
-SEVERAL = Kind(
-    "allocations of several",
-    "POST /allocations",
-    "nova nova",
-    draw_post,
-    lambda player, asked: may_write(player, asked.body),
-    note_posted,
-    "released",
-)
+SEVERAL = Kind("allocations of several", "POST /allocations", "nova nova other other", draw_post,
+               lambda player, asked: may_write(player, asked.body), note_posted, "released")  # fmt: skip
 """A request that steps of plans are sent by too."""
 
 
@@ -222,13 +206,13 @@ SEVERAL = Kind(
 
 def draw_plan(player: Player) -> Asked:
     dice, names = player.dice, player.names
-    excepted = draw_some(player, [each for each in names.consumers if each in player.book.consumers])
+    excepted = draws.draw_some(player, [each for each in names.consumers if each in player.book.consumers])
     goal = dice.choice(
         [
             {"empty": {"trees": [dice.choice(names.hosts)]}},
             {"empty": {"count": 1}},
-            {"place": draw_query(player), "times": dice.randint(1, 3)},
-            {"keep": [draw_group(player)]},
+            {"place": draws.draw_query(player), "times": dice.randint(1, 3)},
+            {"keep": [draws.draw_group(player)]},
         ]
     )
     may: dict[str, Any] = {"move": {"except": excepted[: dice.choice([0, 0, 1, 3])]}}
@@ -287,3 +271,24 @@ def carry_out(step: Mapping[str, Any]) -> Asked:
         mine["consumer_type"] = step["consumer_type"]
     body = {step.get("remove") or step["consumer_uuid"]: mine} | holders
     return Asked("POST", "/allocations", body, "1.37" if typeless else VERSION)
+
+
+TABLE: tuple[Kind, ...] = (
+    Kind("allocations", "PUT /allocations/{consumer_uuid}", "nova nova nova other other other",
+         draw_put, may_put, note_put, "released"),
+    SEVERAL,
+    Kind("released", "DELETE /allocations/{consumer_uuid}", "nova nova claimer operator other other",
+         draw_release, may_release, note_released, "allocations"),
+    Kind("reshape", "POST /reshaper", "agent agent other", draw_reshape, lambda p, a: (204, 409, 400),
+         note_reshaped, "reshape"),
+)  # fmt: skip
+CLAIMS: tuple[Kind, ...] = (
+    Kind("claims", "POST /-/claims", "claimer claimer claimer claimer", draw_claims,
+         lambda p, a: (200, 400, 409), note_claimed, "released"),
+    Kind("confirmed", "POST /-/claims/{consumer_uuid}/confirm", "claimer", draw_confirm, may_confirm,
+         note_confirmed, "released"),
+    Kind("several confirmed", "POST /-/claims/confirm", "claimer", draw_confirm_many, may_confirm,
+         note_confirmed, "released"),
+)  # fmt: skip
+PLAN = Kind("plan", "POST /-/plans", "operator operator operator", draw_plan,
+            lambda p, a: (200, 400, 404, 409), note_planned, "allocations of several")  # fmt: skip

@@ -76,8 +76,18 @@ def draw_sets(player: Player) -> dict[str, dict[str, int]]:
     sets = {}
     for uuid in dice.sample(there, min(len(there), dice.choice([1, 1, 1, 2]))):
         names = book.providers.get(uuid, {"inventories": {}})["inventories"] or ["VCPU"]
-        sets[uuid] = {name: dice.randint(1, 4) for name in dice.sample(sorted(names), 1)}
+        name = dice.choice(sorted(names))
+        sets[uuid] = {name: draw_amount(player, uuid, name)}
     return sets
+
+
+def draw_amount(player: Player, uuid: str, name: str) -> int:
+    """Draw an amount; now and then the last units of a provider, or one more."""
+    amount = player.dice.randint(1, 4)
+    record = player.book.record(uuid, name) if player.exact and player.dice.random() < 0.1 else None
+    if record is None:
+        return amount
+    return max(1, int(record.capacity) - player.book.used(uuid, name) + player.dice.randint(0, 1))
 
 
 def draw_entry(player: Player, consumer: str, sets: Sets) -> dict[str, Any]:

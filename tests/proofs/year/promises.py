@@ -8,8 +8,10 @@ from sqlalchemy import select
 from placement.db import invariants, scrub
 from placement.db.database import Database
 from placement.extensions.history import tables as history_tables
+from placement.inventory_record import InventoryRecord
 from tests.proofs.replay.ledger import Ledger, read_ledger, replay
 from tests.proofs.year.book import Book, Broken, unequal
+from tests.proofs.year.draws import OWNERS
 from tests.proofs.year.player import UUID
 from tests.support import following
 from tests.support.damage import SOUND, STRUCK
@@ -18,6 +20,7 @@ _history = history_tables.history
 
 HALVES = (SOUND.digit * 8, STRUCK.digit * 8)
 """What the uuids of the two halves of ``tests.support.damage`` begin with."""
+PROJECTS = sorted({project for project, _ in OWNERS})
 
 
 class Quiet:
@@ -67,6 +70,119 @@ def _ended(quiet: Quiet) -> Iterator[str]:
     there = quiet.book.ended & quiet.now["consumers"].keys()
     # Rows of a hold of these may say anything.
     yield from (f"{each} is still held" for each in sorted(there) if not each.startswith(HALVES))
+
+
+def find_wrong_reads(sender: Any, now: Ledger) -> Iterator[str]:
+    """Yield each search, list, usage and sum that does not show what is there."""
+    left = _find_room(now)
+    providers = {uuid: each for uuid, each in now["providers"].items() if not uuid.startswith(HALVES)}
+    roots = {uuid: _find_root(now, uuid) for uuid in providers}
+    for uuid, each in providers.items():
+        if not each["inventories"]:
+            continue
+        records = {name: InventoryRecord(**each) for name, each in each["inventories"].items()}
+        used = {name: int(record.capacity) - left[uuid, name] for name, record in records.items()}
+        shown = sender.send("GET", f"/resource_providers/{uuid}/usages").json["usages"]
+        if shown != used:
+            yield f"usages of {uuid}: {shown}, there is {used}"
+    for query, name, amount, fits in _searches(providers, left):
+        room = {uuid for uuid in providers if left.get((uuid, name), 0) >= amount and fits(providers[uuid])}
+        if amount == 1:
+            listed = sender.send("GET", f"/resource_providers?{query}").json["resource_providers"]
+            shown = {one["uuid"]: _place(one) for one in listed if not one["uuid"].startswith(HALVES)}
+            for what in unequal({uuid: (roots[uuid], *_own(providers[uuid])) for uuid in room}, shown):
+                yield f"there is and is shown for {query}: {what}"
+            continue
+        found = sender.send("GET", f"/allocation_candidates?{query}").json["allocation_requests"]
+        offered = {uuid for one in found for uuid in one["allocations"] if not uuid.startswith(HALVES)}
+        if offered != room:
+            yield f"{query}: offered {sorted(offered)}, there is room on {sorted(room)}"
+    yield from _wrong_sums(sender, now)
+
+
+def find_wrong_room(sender: Any, book: Book, places: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Yield where a search does not offer the last unit of a class of a provider, or offers one more."""
+    for uuid, name in sorted(places):
+        record = book.record(uuid, name)
+        left = int(record.capacity) - book.used(uuid, name) if record else 0
+        for amount in (left, left + 1):
+            if amount > 0 and not book.ended:
+                found = sender.send("GET", f"/allocation_candidates?resources={name}:{amount}").json
+                offered = any(uuid in one["allocations"] for one in found["allocation_requests"])
+                if offered != (amount == left):
+                    yield f"{amount} of {name} on {uuid}: offered {offered}, {left} are left"
+
+
+def find_wrong_trees(sender: Any, book: Book, uuids: Collection[str]) -> Iterator[str]:
+    """Yield where a search in the tree of one of these providers does not show those that have room."""
+    left = _find_room(book.ledger)
+    roots = {uuid: _find_root(book.ledger, uuid) for uuid in book.providers}
+    for uuid in sorted(roots.keys() & set(uuids)):
+        tree = {each: root for each, root in roots.items() if root == roots[uuid]}
+        for name in sorted({of for each, of in left if each in tree}):
+            room = {each: root for each, root in tree.items() if left.get((each, name), 0) > 0}
+            query = f"in_tree={uuid}&resources={name}:1"
+            listed = sender.send("GET", f"/resource_providers?{query}").json["resource_providers"]
+            shown = {one["uuid"]: one["root_provider_uuid"] for one in listed}
+            if shown != room and not book.ended:
+                yield f"{query}: {shown}, there is {room}"
+
+
+def _searches(
+    providers: Ledger, left: Mapping[tuple[str, str], int]
+) -> Iterator[tuple[str, str, int, Callable[[Any], bool]]]:
+    """Yield queries for one class, at the last unit of some providers too, with what else they ask for."""
+    names = {name for uuid, name in left if uuid in providers}
+    for name in sorted(names):
+        rooms = sorted({n for (uuid, of), n in left.items() if of == name and uuid in providers and n > 1})
+        for amount in {1, *rooms[len(rooms) // 2 :][:1], *rooms[-1:]}:
+            yield f"resources={name}:{amount}", name, amount, lambda each: True
+    for part, word in (("traits", "required"), ("aggregates", "member_of")):
+        for value in sorted({one for each in providers.values() for one in each[part]}):
+            for name in sorted(names & {"VCPU"}):
+                query = f"resources={name}:1&{word}={value}"
+                yield query, name, 1, lambda each, part=part, value=value: value in each[part]
+
+
+def _find_room(now: Ledger) -> dict[tuple[str, str], int]:
+    """Return how much of each class of each provider is free."""
+    left = {
+        (uuid, name): int(InventoryRecord(**record).capacity)
+        for uuid, each in now["providers"].items()
+        for name, record in each["inventories"].items()
+    }
+    for each in now["consumers"].values():
+        for uuid, part in each["held"].items():
+            for name, amount in part["resources"].items():
+                if (uuid, name) in left:
+                    left[uuid, name] -= amount
+    return left
+
+
+def _find_root(now: Ledger, uuid: str) -> str:
+    above = now["providers"][uuid]["parent_provider_uuid"]
+    return _find_root(now, above) if above else uuid
+
+
+def _own(each: Mapping[str, Any]) -> tuple[Any, ...]:
+    return each["name"], each["parent_provider_uuid"], each["generation"]
+
+
+def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    return one["root_provider_uuid"], one["name"], one["parent_provider_uuid"], one["generation"]
+
+
+def _wrong_sums(sender: Any, now: Ledger) -> Iterator[str]:
+    for project in PROJECTS:
+        sums: dict[str, int] = {}
+        for each in now["consumers"].values():
+            for part in each["held"].values():
+                if part["project_id"] == project:
+                    for name, amount in part["resources"].items():
+                        sums[name] = sums.get(name, 0) + amount
+        shown = sender.send("GET", f"/usages?project_id={project}", version="1.37").json["usages"]
+        if shown != sums:
+            yield f"usages of the project {project}: {shown}, there is {sums}"
 
 
 def _invariants(quiet: Quiet) -> Iterator[str]:
@@ -160,6 +276,7 @@ PROMISES: tuple[tuple[str, Callable[[Quiet], Iterator[str]]], ...] = (
     ("db check finds nothing", _invariants),
     ("18: ordinary use is not damage", _nothing_healed),
     ("13: followers see every change", _mirror_is_whole),
+    ("7: answers show what is there", lambda quiet: find_wrong_reads(quiet.sender, quiet.now)),
 )
 """Their names, and what yields how they are broken. The names begin with the lines of the promise."""
 

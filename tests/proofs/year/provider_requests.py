@@ -3,16 +3,8 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
-from tests.proofs.year.draws import (
-    draw_provider,
-    draw_record,
-    draw_records,
-    draw_some,
-    known_classes,
-    provider_path,
-    read_generation,
-)
-from tests.proofs.year.player import CLASSES, TRAITS, Asked, Player
+from tests.proofs.year import draws
+from tests.proofs.year.player import CLASSES, TRAITS, Asked, Kind, Player
 from tests.support.bodies import stock
 from tests.support.client import Answer
 
@@ -22,7 +14,7 @@ def uuid_of(asked: Asked) -> str:
 
 
 def draw_create(player: Player) -> Asked:
-    uuid = draw_provider(player, is_there=False)
+    uuid = draws.draw_provider(player, is_there=False)
     body = {"uuid": uuid, "name": f"host-{uuid[:8]}-{uuid[-2:]}"}
     if uuid in player.names.children and player.dice.random() < 0.9:
         roots = [each for each in player.names.hosts if each in player.book.providers]
@@ -52,12 +44,12 @@ def note_created(player: Player, asked: Asked, answer: Answer) -> None:
 
 
 def draw_rename(player: Player) -> Asked:
-    uuid = draw_provider(player)
+    uuid = draws.draw_provider(player)
     name = f"{player.dice.choice(['host', 'node'])}-{uuid[:8]}-{uuid[-2:]}"
     body: dict[str, Any] = {"name": name}
     if player.dice.random() < 0.5:
         body["parent_provider_uuid"] = player.dice.choice([None, *player.names.hosts])
-    return Asked("PUT", provider_path(uuid), body)
+    return Asked("PUT", draws.provider_path(uuid), body)
 
 
 def may_of_provider(*allowed: int) -> Callable[[Player, Asked], Collection[int]]:
@@ -86,9 +78,9 @@ def note_deleted(player: Player, asked: Asked, answer: Answer) -> None:
 
 
 def draw_stock(player: Player) -> Asked:
-    uuid = draw_provider(player)
-    body = stock(read_generation(player, uuid), draw_records(player, uuid))
-    return Asked("PUT", provider_path(uuid, "/inventories"), body)
+    uuid = draws.draw_provider(player)
+    body = stock(draws.read_generation(player, uuid), draws.draw_records(player, uuid))
+    return Asked("PUT", draws.provider_path(uuid, "/inventories"), body)
 
 
 def may_stock(player: Player, asked: Asked) -> Collection[int]:
@@ -111,8 +103,8 @@ def note_stocked(player: Player, asked: Asked, answer: Answer) -> None:
 
 
 def draw_add_class(player: Player) -> Asked:
-    body = {"resource_class": player.dice.choice(known_classes(player)), **draw_record(player)}
-    return Asked("POST", provider_path(draw_provider(player), "/inventories"), body)
+    body = {"resource_class": player.dice.choice(draws.known_classes(player)), **draws.draw_record(player)}
+    return Asked("POST", draws.provider_path(draws.draw_provider(player), "/inventories"), body)
 
 
 def note_added_class(player: Player, asked: Asked, answer: Answer) -> None:
@@ -122,10 +114,10 @@ def note_added_class(player: Player, asked: Asked, answer: Answer) -> None:
 
 
 def draw_set_class(player: Player) -> Asked:
-    uuid = draw_provider(player)
-    body = {"resource_provider_generation": read_generation(player, uuid), **draw_record(player)}
-    name = player.dice.choice(known_classes(player))
-    return Asked("PUT", provider_path(uuid, f"/inventories/{name}"), body)
+    uuid = draws.draw_provider(player)
+    body = {"resource_provider_generation": draws.read_generation(player, uuid), **draws.draw_record(player)}
+    name = player.dice.choice(draws.known_classes(player))
+    return Asked("PUT", draws.provider_path(uuid, f"/inventories/{name}"), body)
 
 
 def note_set_class(player: Player, asked: Asked, answer: Answer) -> None:
@@ -136,7 +128,7 @@ def note_set_class(player: Player, asked: Asked, answer: Answer) -> None:
 
 def draw_drop_class(player: Player) -> Asked:
     name = player.dice.choice(CLASSES)
-    return Asked("DELETE", provider_path(draw_provider(player), f"/inventories/{name}"))
+    return Asked("DELETE", draws.provider_path(draws.draw_provider(player), f"/inventories/{name}"))
 
 
 def may_drop_class(player: Player, asked: Asked) -> Collection[int]:
@@ -153,7 +145,7 @@ def note_dropped_class(player: Player, asked: Asked, answer: Answer) -> None:
 
 
 def draw_drop_stock(player: Player) -> Asked:
-    return Asked("DELETE", provider_path(draw_provider(player), "/inventories"))
+    return Asked("DELETE", draws.provider_path(draws.draw_provider(player), "/inventories"))
 
 
 def may_drop_stock(player: Player, asked: Asked) -> Collection[int]:
@@ -170,10 +162,11 @@ def note_dropped_stock(player: Player, asked: Asked, answer: Answer) -> None:
 
 
 def draw_traits(player: Player) -> Asked:
-    uuid = draw_provider(player)
+    uuid = draws.draw_provider(player)
     known = [t for t in TRAITS if not t.startswith("CUSTOM") or t in player.book.traits]
-    body = {"resource_provider_generation": read_generation(player, uuid), "traits": draw_some(player, known)}
-    return Asked("PUT", provider_path(uuid, "/traits"), body)
+    generation = draws.read_generation(player, uuid)
+    body = {"resource_provider_generation": generation, "traits": draws.draw_some(player, known)}
+    return Asked("PUT", draws.provider_path(uuid, "/traits"), body)
 
 
 def note_traits(player: Player, asked: Asked, answer: Answer) -> None:
@@ -182,16 +175,16 @@ def note_traits(player: Player, asked: Asked, answer: Answer) -> None:
 
 
 def draw_no_traits(player: Player) -> Asked:
-    return Asked("DELETE", provider_path(draw_provider(player), "/traits"))
+    return Asked("DELETE", draws.provider_path(draws.draw_provider(player), "/traits"))
 
 
 def draw_aggregates(player: Player) -> Asked:
-    uuid = draw_provider(player)
+    uuid = draws.draw_provider(player)
     body = {
-        "resource_provider_generation": read_generation(player, uuid),
-        "aggregates": draw_some(player, player.names.aggregates),
+        "resource_provider_generation": draws.read_generation(player, uuid),
+        "aggregates": draws.draw_some(player, player.names.aggregates),
     }
-    return Asked("PUT", provider_path(uuid, "/aggregates"), body)
+    return Asked("PUT", draws.provider_path(uuid, "/aggregates"), body)
 
 
 def note_aggregates(player: Player, asked: Asked, answer: Answer) -> None:
@@ -220,3 +213,46 @@ def may_drop_name(which: str) -> Callable[[Player, Asked], Collection[int]]:
         return (409,) if used else (204,)
 
     return may
+
+
+_R = "/resource_providers/{uuid}"
+TABLE: tuple[Kind, ...] = (
+    Kind("provider", "POST /resource_providers", "nova agent other", draw_create, may_create, note_created,
+         "provider deleted"),
+    Kind("provider renamed", f"PUT {_R}", "agent other other", draw_rename,
+         may_of_provider(200, 400, 409), note_renamed, "provider renamed"),
+    Kind("provider deleted", f"DELETE {_R}", "agent operator other",
+         lambda p: Asked("DELETE", draws.provider_path(draws.draw_provider(p))), may_delete, note_deleted,
+         "provider"),
+    Kind("stock", f"PUT {_R}/inventories", "nova nova agent other", draw_stock, may_stock, note_stocked,
+         "stock dropped"),
+    Kind("class added", f"POST {_R}/inventories", "agent", draw_add_class,
+         may_of_provider(201, 409, 400), note_added_class, "class dropped"),
+    Kind("class set", f"PUT {_R}/inventories/{{resource_class}}", "operator", draw_set_class,
+         may_of_provider(200, 400, 409), note_set_class, "class dropped"),
+    Kind("class dropped", f"DELETE {_R}/inventories/{{resource_class}}", "agent", draw_drop_class,
+         may_drop_class, note_dropped_class, "class added"),
+    Kind("stock dropped", f"DELETE {_R}/inventories", "agent other", draw_drop_stock, may_drop_stock,
+         note_dropped_stock, "stock"),
+    Kind("traits", f"PUT {_R}/traits", "agent other", draw_traits, may_of_provider(200, 409), note_traits,
+         "traits deleted"),
+    Kind("traits deleted", f"DELETE {_R}/traits", "agent other", draw_no_traits, may_of_provider(204),
+         note_traits, "traits"),
+    Kind("aggregates set", f"PUT {_R}/aggregates", "agent operator other", draw_aggregates,
+         may_of_provider(200, 409), note_aggregates, "aggregates set"),
+    # Names.
+    Kind("class", "PUT /resource_classes/{name}", "agent other",
+         lambda p: Asked("PUT", "/resource_classes/CUSTOM_FPGA"), lambda p, a: (201, 204),
+         note_name("classes", True), "class deleted"),
+    Kind("class posted", "POST /resource_classes", "agent",
+         lambda p: Asked("POST", "/resource_classes", {"name": "CUSTOM_FPGA"}), lambda p, a: (201, 409),
+         note_name("classes", True), "class deleted"),
+    Kind("class deleted", "DELETE /resource_classes/{name}", "agent",
+         lambda p: Asked("DELETE", "/resource_classes/CUSTOM_FPGA"), may_drop_name("classes"),
+         note_name("classes", False), "class"),
+    Kind("trait", "PUT /traits/{name}", "agent other", lambda p: Asked("PUT", "/traits/CUSTOM_FAST"),
+         lambda p, a: (201, 204), note_name("traits", True), "trait deleted"),
+    Kind("trait deleted", "DELETE /traits/{name}", "agent",
+         lambda p: Asked("DELETE", "/traits/CUSTOM_FAST"), may_drop_name("traits"),
+         note_name("traits", False), "trait"),
+)  # fmt: skip

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from keystoneauth1.exceptions import ConnectFailure
-from sqlalchemy import select
 
 from placement.client.mirror import Mirror
-from placement.db import models, schema
+from placement.db import schema
+from placement.db.coexistence import state
 from placement.db.database import Database
 from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year import events
 from tests.proofs.year.book import Book, Broken
-from tests.proofs.year.player import Asked, InProcess, Names, Player
-from tests.proofs.year.promises import History, Quiet, ask_all
-from tests.proofs.year.requests import CLIENTS, KIND, OF_CLIENT
+from tests.proofs.year.other_service import OtherService, url_of
+from tests.proofs.year.player import Asked, InProcess, Kind, Names, Player
+from tests.proofs.year.promises import History, Quiet, ask_all, find_wrong_room, find_wrong_trees
+from tests.proofs.year.requests import CLIENTS, KIND, OF_CLIENT, OTHER
 from tests.support.databases import opened, scratch_database
 from tests.support.following import SenderAdapter
 from tests.support.processes import PATIENCE
@@ -33,6 +34,8 @@ from tests.support.service import Service, configure
 QUIET = "quiet"
 QUIET_EVERY = 12
 EVENT_EVERY = 15
+SHARED_EVERY = 3
+"""Of so many years one begins while a fleet of the OpenStack service is replaced."""
 HANGS_S = 15.0 * PATIENCE
 SHAPES = "small: resources=VCPU:1\n"
 
@@ -53,16 +56,22 @@ class Step:
 def draw_steps(seed: int, count: int, kind: str) -> list[Step]:
     """Return the steps of a year."""
     dice = random.Random(f"year {seed}")
-    names = [each for each in events.TABLE if kind in each.databases]
-    steps = []
+    names = [each.name for each in events.TABLE if kind in each.databases]
+    steps, shared = [], False
     for number in range(1, count + 1):
         one = dice.randrange(2**31)
         if number % QUIET_EVERY == 0:
             steps.append(Step(number, QUIET, QUIET, one))
+        elif number == 1 and seed % SHARED_EVERY == 0:
+            steps.append(Step(number, "event", events.SHARED, one))
+            shared = True
         elif dice.randrange(EVENT_EVERY) == 0:
-            steps.append(Step(number, "event", dice.choice(names).name, one))
+            # It is not shared for long.
+            name = dice.choice([*names, *[events.ALONE] * 3] if shared else names)
+            steps.append(Step(number, "event", name, one))
+            shared = (shared or name == events.SHARED) and name != events.ALONE
         else:
-            client = dice.choices(CLIENTS, (8, 5, 4, 4, 2, 1))[0]
+            client = dice.choices((*CLIENTS, OTHER), (8, 5, 4, 4, 2, 1, 12 * shared))[0]
             # A cloud begins with providers.
             name = dice.choice(OF_CLIENT[client]).name
             if number < QUIET_EVERY:
@@ -92,6 +101,7 @@ class Year:
         self.mirror.update(0)
         self.dump: Any = None
         self.cut_at = 0
+        self.other: OtherService | None = None
         self.known: Collection[str] = ()
         self.counts: dict[str, int] = {}
         self.log: list[str] = []
@@ -109,9 +119,15 @@ class Year:
     def player(self, name: str, seed: int) -> Player:
         """Return a client whose draws follow from a seed."""
         dice = random.Random(seed)
-        return Player(
-            name, self.way, self.book, self.names, dice, log=self.log, counts=self.counts
-        )
+        way = self.other if name == OTHER and self.other else self.way
+        return Player(name, way, self.book, self.names, dice, log=self.log, counts=self.counts)
+
+    def share(self, is_shared: bool) -> None:
+        """Let the other service write too, or no more. It writes no history."""
+        if self.other is not None:
+            self.other.dispose()
+        self.other = OtherService(url_of(self.db), self.way) if is_shared else None
+        self.history.is_whole = bool(self.options["insight__history_days"]) and not is_shared
 
     def quiet(self) -> None:
         """Ask for every promise."""
@@ -138,6 +154,9 @@ class Year:
 
     def _request(self, step: Step) -> None:
         player, kind = self.player(step.client, step.seed), KIND[step.what]
+        if step.client == OTHER:
+            self.write_beside(player, kind)
+            return
         if not self.cut_at:
             player.play(kind)
             return
@@ -152,6 +171,28 @@ class Year:
         if answer.lost:
             self._learn(asked)
 
+    def write_beside(self, player: Player, kind: Kind) -> Asked | None:
+        """Let the other service write; return the request if it was done.
+
+        It does not know holds: what it writes ends when they do.
+        """
+        is_shared = self.db.read(state.is_under_way)
+        asked = kind.draw(player) if self.other else None
+        if asked is None or asked.uuids & self.book.held:
+            return None
+        places = self.book.places(asked.uuids)
+        if player.send(kind, asked).status >= 300:
+            return None
+        # It knows no groups either: rows of members that it deletes stay until the scrub removes them.
+        self.book.damaged |= bool(self.book.groups and asked.uuids - self.book.consumers.keys())
+        # What they had is free, and what they have now is not: the next search shows that.
+        places |= self.book.places(asked.uuids)
+        rooms = find_wrong_room(self.way, self.book, places)
+        trees = find_wrong_trees(self.way, self.book, asked.uuids)
+        for what in itertools.chain(rooms, trees) if is_shared else ():
+            raise Broken("7: answers show what is there", f"after {asked}: {what}")
+        return asked
+
     def _learn(self, asked: Asked) -> None:
         """Read what came of a request whose answer does not say so; only what it names may be otherwise."""
         now = read_ledger(self.db)
@@ -159,9 +200,7 @@ class Year:
         if asked.path == "/-/plans":
             named |= now["consumers"].keys() - self.book.consumers.keys()
         self.book.adopt(now, named)
-        for which, table in (("traits", models.traits), ("classes", models.resource_classes)):
-            names = self.db.read(lambda reader, table=table: reader.column(select(table.c.name)))
-            setattr(self.book, which, {name for name in names if name.startswith("CUSTOM_")})
+        events.learn_names(self)
 
 
 class Adapter(SenderAdapter):
@@ -246,7 +285,8 @@ def take_steps(steps: Sequence[Step], kind: str, known: Collection[str] = ()) ->
         year = Year(db, kind, folder)
         outcome.log, outcome.counts = year.log, year.counts
         year.known = known
-        for step in (*steps, Step(0, QUIET, QUIET, 0)):
+        stack.callback(year.share, False)
+        for step in (*steps, Step(0, "event", events.ALONE, 0), Step(0, QUIET, QUIET, 0)):
             try:
                 year.take(step)
             except Broken as broken:
@@ -257,9 +297,7 @@ def take_steps(steps: Sequence[Step], kind: str, known: Collection[str] = ()) ->
     return outcome
 
 
-def shrink(
-    failed: Outcome, kind: str, seconds: float = 120.0, known: Collection[str] = ()
-) -> Outcome:
+def shrink(failed: Outcome, kind: str, seconds: float = 120.0, known: Collection[str] = ()) -> Outcome:
     """Return the failure with as few steps as can be found in this time."""
     end_s = time.monotonic() + seconds
     best, size = failed, max(1, failed.taken // 2)
@@ -278,9 +316,7 @@ def shrink(
     return best
 
 
-def _fewer(
-    steps: list[Step], failed: Outcome, kind: str, known: Collection[str]
-) -> Outcome | None:
+def _fewer(steps: list[Step], failed: Outcome, kind: str, known: Collection[str]) -> Outcome | None:
     """Return what came of these steps if it is the same failure."""
     outcome = take_steps(steps, kind, known)
     if outcome.signature != failed.signature:

@@ -13,7 +13,7 @@ from tests.support.databases import KINDS
 from tests.support.effort import LONG
 
 YEARS = 30 if LONG else 3
-STEPS = 150
+STEPS = 110
 SEED = int(os.environ.get("PLACEMENT_YEAR_SEED", "1"))
 """Of the first year. The same years come each time: ``python -m tests.proofs.year`` draws others."""
 
