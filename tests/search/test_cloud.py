@@ -186,6 +186,16 @@ def test_an_index_set_is_a_set(random: Random) -> None:
     assert all((i in members) == (i in mirror) for i in range(top + 9))
 
 
+def test_a_ring_of_parents_is_cut_above_each_of_its_providers() -> None:
+    """Also above the first provider of the cloud; the ids of the stored parents are kept."""
+    world = World().host("a", VCPU=4).device("b", "a", VCPU=4)
+    world.records["a"] = dataclasses.replace(world.records["a"], parent_id=2)
+
+    cloud = world.cloud()
+
+    assert (cloud.parents.tolist(), cloud.severed) == ([-1, -1], {0: 2, 1: 1})
+
+
 def test_who_shares_with_whom_follows_each_change_alone() -> None:
     """Aggregates and the sharing trait leave the shape of the trees alone."""
     world = World().host("h", VCPU=4, aggregates=["a"]).pool("p", ["b"], DISK=10)

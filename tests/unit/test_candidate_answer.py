@@ -71,6 +71,15 @@ def test_an_answer_has_no_more_bytes_than_allowed(version: tuple[int, int], most
         assert len(body) > most / 3 or body == whole
 
 
+def test_a_search_ends_when_its_candidates_have_the_size_of_an_answer() -> None:
+    """Candidates of one provider each, which are cut at once, and others, which are found one by one."""
+    cloud = hosts_with_devices(hosts=9, devices=1)
+    for groups in ([group(VCPU=1)], [group(VCPU=1), group(suffix="1", VGPU=1)]):
+        size_limit = SizeLimit(1000, lambda shape: 300)
+        result = search(cloud, ask(*groups), size_limit=size_limit)
+        assert (len(result), size_limit.used_up) == (3, True)
+
+
 def test_the_size_of_a_candidate_is_what_it_takes() -> None:
     cloud = hosts_with_devices(hosts=3, devices=4)
     for version in ((1, 10), (1, 12), NEWEST):

@@ -305,6 +305,19 @@ def test_several_requests_cost_what_their_hosts_cost_together(
     assert isinstance(found, Plan) and (found.cost, found.lower_bound) == (40.0, bound), found
 
 
+def test_a_server_makes_way_without_a_solver_and_a_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cheapest sets of departures alone find a plan: a large cloud without a solver has nothing else."""
+    monkeypatch.setattr(solver, "load_solver", lambda: False)
+    monkeypatch.setattr(planning, "STATES_FIRST", 0)
+    monkeypatch.setattr(planning, "MOST_STATES", 0)
+    given = Given(World().host("a", VCPU=stock(4, 2)).host("b", VCPU=2))
+    given.occupant("server", {"a": {"VCPU": 2}})
+
+    found = given.plan(Fit(CandidateRequest((group("", VCPU=4),)), 1))
+
+    assert given.list_moves(found) == [("server", "b")]
+
+
 def test_a_plan_that_breaks_a_rule_is_a_fault_that_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
