@@ -50,7 +50,10 @@ RETRY_WAIT_S, RETRY_WAIT_MAX_S = 0.01, 0.5
 DEADLINE_S = 30
 
 MOST_TURNS = 10_000
-"""The most transactions of work in batches: a batch can report the same rows as done again and again."""
+"""The most transactions of work in batches: a batch that reports the same rows as done again and again
+must not continue for ever.
+"""
+
 
 _ANYTHING = CompiledStatement(select(1))
 
@@ -85,7 +88,6 @@ class Access:
     """
 
     unfinished = ""
-    at_commit: Callable[[], object] | None = None
 
     def __init__(self, connection: Connection, watch: MessageObservers | None = None) -> None:
         self._connection = connection
@@ -392,8 +394,8 @@ class Database:
 
     def _give_up(self, state: tenacity.RetryCallState) -> bool:
         # Attempts and time are both bounded: ten lock waits of 10 s would outlast every client.
-        is_late = (state.seconds_since_start or 0.0) >= self._deadline_s
-        return is_late or state.attempt_number >= max(1, self._attempts())
+        elapsed_s = state.seconds_since_start or 0.0
+        return state.attempt_number >= max(1, self._attempts()) or elapsed_s >= self._deadline_s
 
     def _may_repeat_write(self, state: tenacity.RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
@@ -431,7 +433,6 @@ class Database:
         *,
         on_conflict: Callable[[], errors.PlacementError] = errors.ObjectsChanged,
         wait_s: float | None = None,
-        at_commit: Callable[[], object] | None = None,
     ) -> T:
         """Return ``work(tx)`` once its transaction is committed.
 
@@ -441,7 +442,6 @@ class Database:
         :param on_conflict: a function that makes the error for a transaction that kept losing.
         :param wait_s: the time to wait for each lock instead of the usual one; a conflict is not repeated
             then.
-        :param at_commit: a function that is called just before COMMIT is sent.
         :raises errors.OutcomeUnknown: the connection was lost during COMMIT.
         :raises errors.DatabaseBusy, errors.DatabaseUnavailable: as :meth:`read`; on SQLite also while another
             program keeps the file locked.
@@ -452,8 +452,6 @@ class Database:
             telemetry.WRITE_ATTEMPTS.count()
             tx.attempt = next(attempts)
             tx.watchers = self.watchers
-            # Other writers of SQLite wait until the end of COMMIT.
-            tx.at_commit = at_commit if self.dialect != "sqlite" else None
             result = work(tx)
             if tx.unfinished:
                 raise RuntimeError(f"{tx.unfinished} was changed without placement.db.writes.finish")
@@ -477,7 +475,10 @@ class Database:
             raise on_conflict() from error
 
     def _run_repeatedly(
-        self, retrying: tenacity.Retrying, run: Callable[..., T], *args: Any
+        self,
+        retrying: tenacity.Retrying,
+        run: Callable[..., T],
+        *args: Any,
     ) -> T:
         try:
             return retrying(run, *args)
@@ -564,8 +565,6 @@ class Database:
             telemetry.note_unlock()
             raise
         try:
-            if tx.at_commit is not None:
-                tx.at_commit()
             tx.commit()
         except exc.DBAPIError as error:
             # The server may have committed before the connection was lost: a repetition could claim twice, or

@@ -1,7 +1,7 @@
 """Allocations: their replacement, removal and listing."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -80,23 +80,19 @@ def replace_allocations(db: Database, change: AllocationChange) -> None:
         return
     batcher = _BATCHERS.setdefault(db, Batcher())
     with batcher.take_turn(change) as mine:
-        mine.answer_together(
-            lambda changes: _write_together(db, changes, mine.note_commit), alone=False
-        )
+        mine.answer_together(lambda changes: _write_together(db, changes), alone=False)
         if not mine.result():
-            _write_alone(db, change, mine.note_commit)
+            _write_alone(db, change)
 
 
-def _write_alone(
-    db: Database, change: AllocationChange, at_commit: Callable[[], object] | None = None
-) -> None:
+def _write_alone(db: Database, change: AllocationChange) -> None:
     def write(tx: Transaction) -> None:
         if change.is_deletion:
             remove(tx, change.consumers)
         else:
             replace(tx, change)
 
-    db.write(write, on_conflict=LedgerMoved, at_commit=at_commit)
+    db.write(write, on_conflict=LedgerMoved)
 
 
 def delete_allocations(db: Database, consumer_uuid: str) -> None:
@@ -135,7 +131,7 @@ class NotShared(errors.ConcurrentUpdate):
 
 
 def _write_together(
-    db: Database, changes: Sequence[AllocationChange], at_commit: Callable[[], object]
+    db: Database, changes: Sequence[AllocationChange]
 ) -> Sequence[bool | type[errors.OutcomeUnknown]]:
     """Write the changes of several requests in one transaction, as far as they can be written.
 
@@ -150,7 +146,7 @@ def _write_together(
         outcome: bool | type[errors.OutcomeUnknown] = True
         try:
             write = partial(_write_sound, changes=tried, sound=sound)
-            db.write(write, on_conflict=NotShared, wait_s=SHARED_LOCK_S, at_commit=at_commit)
+            db.write(write, on_conflict=NotShared, wait_s=SHARED_LOCK_S)
         except replacement.SomeDoNotFit as refused:
             tried = [sound[position] for position in refused.fitting]
             continue

@@ -1,7 +1,8 @@
 """Batches of questions: questions that arrive while others are answered are answered together.
 
 One thread of a process answers at a time. Questions that arrive meanwhile wait, and the thread of the first
-one then answers them all. If a COMMIT takes long, the next turn begins with it, not after it.
+one then answers them all. After an answer to several, it first waits a moment for as many again: otherwise
+those that were just answered would always come too late, and wait for the answer to the few that were there.
 """
 
 import logging
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import monotonic
 from typing import Generic, TypeVar
 
 from placement import errors
@@ -28,9 +29,9 @@ PATIENCE_S = 0.5
 not need.
 """
 
-SLOW_COMMIT_S = 0.004
-"""The duration of COMMITs from which on the next turn begins with one: docs/performance.rst, "Many clients at
-once".
+GATHER_SHARE, MOST_GATHER_S = 0.5, 0.05
+"""The longest wait for as many questions as were answered last: a share of the time that this took, and a
+bound for answers that waited for a lock.
 """
 
 
@@ -38,19 +39,14 @@ once".
 class Participant(Generic[Q, A]):
     """A question, and its result while it waited.
 
-    ``led``: the questions that this thread answers together, its own first; empty if it did not wait, or was
-    not the first that waited. ``answer``: None if the question must be answered alone. ``turn``: the
-    batcher whose turn this thread has. ``committing_s``: when its COMMIT began, and ``has_passed``: whether
-    the next turn began with it.
+    ``led``: the questions that this thread answers, its own first; empty if it does not have the turn.
+    ``answer``: None if the question must be answered alone.
     """
 
     question: Q
     led: "Sequence[Participant[Q, A]]" = ()
     answer: A | type[errors.PlacementError] | None = None
     woken: threading.Event = field(default_factory=threading.Event)
-    turn: "Batcher[Q, A] | None" = None
-    committing_s: float | None = None
-    has_passed: bool = False
 
     def answer_together(
         self,
@@ -88,12 +84,6 @@ class Participant(Generic[Q, A]):
             each.answer = answer
             each.woken.set()
 
-    def note_commit(self) -> None:
-        """Note that the COMMIT begins; the next turn begins with it if the last one took long."""
-        if self.turn is not None and not self.has_passed:
-            self.committing_s = perf_counter()
-            self.has_passed = self.turn.begin_next_if_slow()
-
     def result(self) -> A | None:
         """Return the answer, None if the question must be answered alone; raise an error."""
         if isinstance(self.answer, type):
@@ -106,10 +96,10 @@ class Batcher(Generic[Q, A]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)
         self._waiting: deque[Participant[Q, A]] = deque()
         self._is_busy = self._is_slow = False
-        # The shortest of the last ones counts: others may only have waited for the processor.
-        self._commits_s = deque([0.0], maxlen=8)
+        self._expected, self._gather_until_s = 0, 0.0
 
     @contextmanager
     def take_turn(self, question: Q) -> Iterator[Participant[Q, A]]:
@@ -118,48 +108,50 @@ class Batcher(Generic[Q, A]):
         with self._lock:
             waits, passes = self._is_busy, self._is_slow
             self._is_busy = True
-            if waits and not passes:
+            if not waits:
+                mine.led = [mine]
+            elif not passes:
                 self._waiting.append(mine)
-        if waits:
-            if not passes:
-                self._wait(mine)
-            if not mine.led:
-                yield mine
-                return
-        mine.turn = self
+                if len(self._waiting) >= self._expected - 1:
+                    self._arrived.notify()
+        if waits and not passes:
+            self._wait(mine)
+        if not mine.led:
+            yield mine
+            return
+        began_s = monotonic()
         try:
+            self._gather(mine)
+            began_s = monotonic()
             yield mine
         finally:
-            self._end_turn(mine)
+            self._end_turn(mine, monotonic() - began_s)
 
-    def begin_next_if_slow(self) -> bool:
-        """Begin the next turn, if the last COMMIT took long; return whether it has begun."""
-        # It needs nothing of this turn that the database does not make it wait for.
+    def _gather(self, mine: Participant[Q, A]) -> None:
+        """Wait until as many questions are there as were answered together last; lead all that are there."""
         with self._lock:
-            is_slow = min(self._commits_s) > SLOW_COMMIT_S
-        if is_slow:
-            self._begin_next_turn()
-        return is_slow
+            left_s = self._gather_until_s - monotonic()
+            if left_s > 0:
+                self._arrived.wait_for(lambda: len(self._waiting) >= self._expected - 1, left_s)
+            number = min(len(self._waiting), MOST - 1)
+            mine.led = [mine, *(self._waiting.popleft() for _ in range(number))]
 
-    def _end_turn(self, mine: Participant[Q, A]) -> None:
-        # What is written alone may wait for a lock in the same message as COMMIT.
-        if mine.committing_s is not None and len(mine.led) > 1:
-            with self._lock:
-                self._commits_s.append(perf_counter() - mine.committing_s)
+    def _end_turn(self, mine: Participant[Q, A], took_s: float) -> None:
+        """Let the first question that waits have the next turn."""
         for each in mine.led:
             each.woken.set()
-        if not mine.has_passed:
-            self._begin_next_turn()
-
-    def _begin_next_turn(self) -> None:
-        """Let all questions that have arrived continue as one batch, led by the first."""
-        # The batcher stays busy, so that no later question passes those that wait.
         with self._lock:
-            led = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST))]
-            self._is_busy, self._is_slow = bool(led), False
-        if led:
-            led[0].led = led
-            led[0].woken.set()
+            self._expected = len(mine.led)
+            wait_s = min(GATHER_SHARE * took_s, MOST_GATHER_S) if self._expected > 1 else 0.0
+            self._gather_until_s = monotonic() + wait_s
+            # The batcher stays busy, so that no later question passes those that wait.
+            self._is_busy, self._is_slow = bool(self._waiting), False
+            if self._waiting:
+                first = self._waiting.popleft()
+                first.led = [first]
+                first.woken.set()
+        # Without this reference of the participant to itself it is freed at once.
+        mine.led = ()
 
     def _wait(self, mine: Participant[Q, A]) -> None:
         try:
@@ -170,7 +162,7 @@ class Batcher(Generic[Q, A]):
                 if mine in self._waiting:
                     self._waiting.remove(mine)
             if mine.led:
-                self._end_turn(mine)
+                self._end_turn(mine, 0.0)
             raise
 
     def _wait_for_answer(self, mine: Participant[Q, A]) -> None:

@@ -189,9 +189,7 @@ def test_nobody_waits_for_a_thread_that_has_ended(
     if leads:
         with pytest.raises(Ended):
             ending.result(HANGS_S)
-        assert answered(others) == ["2 alone", "3 alone"]
-    else:
-        assert answered(others) == ["2 of 2", "3 of 2"]
+    assert answered(others) == ["2 of 2", "3 of 2"]
     assert meeting.ask(4).result(HANGS_S) == "4 alone"
 
 
@@ -234,44 +232,25 @@ def test_what_follows_a_long_answer_is_answered_together(monkeypatch: pytest.Mon
     assert answered([second, *waiting]) == ["second", "3 of 2", "4 of 2"]
 
 
-@pytest.mark.parametrize("is_slow", [False, True])
-def test_the_next_turn_begins_with_a_slow_commit(
-    monkeypatch: pytest.MonkeyPatch, is_slow: bool
+@pytest.mark.parametrize("gathers", [False, True])
+def test_after_several_answers_as_many_questions_are_gathered(
+    monkeypatch: pytest.MonkeyPatch, gathers: bool
 ) -> None:
-    """The first is being committed: others wait for the end of that only if it is short."""
-    monkeypatch.setattr(batcher, "SLOW_COMMIT_S", -1.0 if is_slow else HANGS_S)
-    turns, ended = Batcher[int, str](), list[int]()
-    committing, may_end = threading.Event(), threading.Event()
+    """The first that comes then waits for the others, which were answered with it, but not for long."""
+    monkeypatch.setattr(batcher, "GATHER_SHARE", 10.0**9)
+    monkeypatch.setattr(batcher, "MOST_GATHER_S", HANGS_S if gathers else 0.0)
+    meeting = Meeting(lambda numbers: [f"{number} of {len(numbers)}" for number in numbers])
+    waiting = [meeting.ask(number) for number in (1, 2)]
+    meeting.first_may_end.set()
+    assert answered(waiting) == ["1 of 2", "2 of 2"]
+    wait_until("the turn is over", lambda: not meeting.batcher._is_busy)
 
-    def commit(number: int, waits: bool) -> None:
-        with turns.take_turn(number) as mine:
-            assert mine.result() is None
-            mine.note_commit()
-            committing.set()
-            assert not waits or may_end.wait(HANGS_S)
-        ended.append(number)
+    third = meeting.lead(3, lambda: "3 alone") if gathers else meeting.ask(3)
+    fourth = meeting.ask(4)
 
-    with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(commit, 1, True)
-        assert committing.wait(HANGS_S)
-        second = threads.submit(commit, 2, False)
-        wait_until("the second waits or is done", lambda: bool(turns._waiting) or second.done())
-        may_end.set()
-        first.result(HANGS_S)
-        second.result(HANGS_S)
-
-    assert ended == ([2, 1] if is_slow else [1, 2])
-    assert not turns._is_busy
-
-
-def test_only_who_has_the_turn_passes_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who was led may be written alone, while the leader still has the turn."""
-    monkeypatch.setattr(batcher, "SLOW_COMMIT_S", -1.0)
-    led = Participant[int, str](2)
-
-    led.note_commit()
-
-    assert not led.has_passed
+    assert answered([third, fourth]) == (
+        ["3 of 2", "4 of 2"] if gathers else ["3 alone", "4 alone"]
+    )
 
 
 def test_a_fault_of_the_first_lets_the_others_go_on() -> None:

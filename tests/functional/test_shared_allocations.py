@@ -156,10 +156,10 @@ def test_an_unknown_outcome_is_that_of_those_who_shared_it(
             lost.append(1)
             raise errors.OutcomeUnknown
 
-    def lose(*given: Any) -> Any:
+    def lose(db: Any, changes: Any) -> Any:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Transaction, "commit", commit_and_lose)
-            return write_together(*given)
+            return write_together(db, changes)
 
     monkeypatch.setattr(allocation, "_write_together", lose)
     stored = [new_uuid(), new_uuid()]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from placement import errors
 from placement.db import ledger_rows, tree_rows
 from placement.db.database import Access
+from placement.db.ledger_rows import Reading
 from placement.extensions.claims import group_rows
 from placement.extensions.claims.group_rows import GroupRow, MemberRow
 from placement.extensions.claims.groups import aggregates_by_root, rule_of
@@ -49,30 +50,30 @@ class FoundGroup(NamedTuple):
 
 
 class Premises(NamedTuple):
-    """The holdings of the consumers of an order, and its groups by name."""
+    """The generations and holdings of the consumers of an order, and its groups by name.
 
+    ``generations``: of consumers with allocations, by uuid. ``held``: only of consumers that the order knows.
+    """
+
+    generations: Mapping[str, int]
     held: Sequence[tree_rows.HeldBy]
     groups: Mapping[str, FoundGroup]
 
 
-NO_PREMISES = Premises((), {})
+NO_PREMISES = Premises({}, (), {})
 """The premises of an order that names no existing consumer and no group."""
 
 
 def read_premises(tx: Access, order: Order) -> Premises:
-    """Check the generations; read the holdings of existing consumers, and the members of the groups.
+    """Read the generations of the consumers, the holdings of existing ones, and the members of the groups.
 
-    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     :raises GroupRuleDiffers: 409, a group has another rule
     :raises GroupUndefined: 400, a group neither exists nor has a rule
     """
-    # Generations are checked before room: a claim repeated because its answer was lost must not be refused
-    # for lack of room that it has taken itself.
-    changes = [claim.change_to({}) for claim in order.claims]
-    names = {"consumers": [claim.consumer_uuid for claim in order.claims]}
-    reading = ledger_rows.read(tx, names)
-    ledger.note_unseen(tx, changes, reading)
-    replacement.require_generations(changes, reading)
+    reading = _read_consumers(tx, order)
+    generations = {
+        uuid: row.generation for uuid, row in reading.consumers.items() if uuid in reading.allocations
+    }
     replaced = [claim.consumer_uuid for claim in order.claims if claim.generation is not None]
     held = tree_rows.allocations_of_all(tx, replaced) if replaced else ()
     rows = group_rows.find(tx, order.group_names) if order.group_names else {}
@@ -90,7 +91,11 @@ def read_premises(tx: Access, order: Order) -> Premises:
         if rule is None:
             raise GroupUndefined(name=name)
         rules[name] = rule
-    return Premises(held, find_groups(tx, order, rules, rows, members))
+    return Premises(generations, held, find_groups(tx, order, rules, rows, members))
+
+
+def _read_consumers(tx: Access, order: Order) -> Reading:
+    return ledger_rows.read(tx, {"consumers": [claim.consumer_uuid for claim in order.claims]})
 
 
 def find_groups(
@@ -115,3 +120,16 @@ def find_groups(
         roots = frozenset(member.root_uuid for member in mine)
         groups[name] = FoundGroup(state, roots, name not in rows)
     return groups
+
+
+def read_premises_again(tx: Access, order: Order) -> Premises:
+    """Read the premises again before the order is refused for lack of room.
+
+    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
+    """
+    # Generations are checked before room: a claim repeated because its answer was lost must not be refused
+    # for lack of room that it has taken itself.
+    changes, reading = [claim.change_to({}) for claim in order.claims], _read_consumers(tx, order)
+    ledger.note_unseen(tx, changes, reading)
+    replacement.require_generations(changes, reading)
+    return read_premises(tx, order)

@@ -15,7 +15,7 @@ from placement.db.database import Database
 from placement.extensions.claims import figures
 from placement.extensions.claims.choices import Chosen, choose_places
 from placement.extensions.claims.orders import Granted, LookAgain, Order, Unplaced
-from placement.extensions.claims.premises import read_premises
+from placement.extensions.claims.premises import read_premises, read_premises_again
 from placement.extensions.claims.shortcuts import try_quickly
 from placement.extensions.claims.writing import write
 from placement.objects.allocation_candidate import refuse_unknown_names
@@ -128,8 +128,8 @@ def _place_once(
         # change needs a copy of it.
         return write(db, order, chosen)
     # No claim is refused because of premises that did not last: opening the cloud removes expired holds, and
-    # members of groups with them. Both readings check the generations: with one alone, a new consumer could
-    # be refused for lack of room that it had itself until another request removed it.
-    if db.snapshot(lambda tx: read_premises(tx, order)) != premises and work.check_time():
+    # members of groups with them; and a consumer that is claimed as new can have had the missing room itself,
+    # until another request removed it.
+    if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.check_time():
         return LookAgain(overtaken=False)
     return refusal

@@ -22,7 +22,7 @@ written as an everyday claim (:func:`placement.objects.ledger.try_claim`).
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -79,14 +79,13 @@ def try_quickly(db: Database, picture: Picture, order: Order, work: Work) -> Gra
     batcher = desk.batchers.setdefault(order.strategy, Batcher())
     with batcher.take_turn(order) as mine:
         mine.answer_together(
-            lambda orders: _try_together(db, picture, desk, orders, work, mine.note_commit),
+            lambda orders: _try_together(db, picture, desk, orders, work),
             alone=LookAgain(overtaken=False),
         )
         answer = mine.result()
         if answer is not None:
             return answer
-        age_s = _tolerable_age_s(desk, order)
-        return _try(db, picture, desk, order, work, age_s, mine.note_commit)
+        return _try(db, picture, desk, order, work, _tolerable_age_s(desk, order))
 
 
 def _tolerable_age_s(desk: _Desk, order: Order) -> float:
@@ -98,13 +97,7 @@ def _tolerable_age_s(desk: _Desk, order: Order) -> float:
 
 
 def _try(
-    db: Database,
-    picture: Picture,
-    desk: _Desk,
-    order: Order,
-    work: Work,
-    age_s: float,
-    at_commit: Callable[[], object] | None = None,
+    db: Database, picture: Picture, desk: _Desk, order: Order, work: Work, age_s: float
 ) -> Granted | LookAgain:
     """Choose on a picture that may be old, in one order of the claims, and write the choice."""
     with (
@@ -115,7 +108,7 @@ def _try(
         chosen = choose_places(look, order, NO_PREMISES, part, in_one_order=True)
     if isinstance(chosen, NoPlace):
         return LookAgain(overtaken=False)
-    answer = write(db, order, chosen, at_commit)
+    answer = write(db, order, chosen)
     # A second attempt means that the provider differed from the picture.
     if isinstance(answer, LookAgain) or answer.attempts > 1:
         desk.overtaken_s = time.monotonic()
@@ -123,12 +116,7 @@ def _try(
 
 
 def _try_together(
-    db: Database,
-    picture: Picture,
-    desk: _Desk,
-    orders: Sequence[Order],
-    work: Work,
-    at_commit: Callable[[], object] | None = None,
+    db: Database, picture: Picture, desk: _Desk, orders: Sequence[Order], work: Work
 ) -> Sequence[Granted | LookAgain]:
     """Place the claims of several requests as one gang; if that fails, each tries again by itself.
 
@@ -148,9 +136,9 @@ def _try_together(
         return each_alone
     gang = replace(orders[0], claims=claims)
     age_s = _tolerable_age_s(desk, gang)
-    answer = _try(db, picture, desk, gang, work, age_s, at_commit)
+    answer = _try(db, picture, desk, gang, work, age_s)
     if isinstance(answer, LookAgain) and (age_s or answer.overtaken):
-        answer = _try(db, picture, desk, gang, work, 0.0, at_commit)
+        answer = _try(db, picture, desk, gang, work, 0.0)
     if isinstance(answer, LookAgain):
         return each_alone
     return [Granted([grant], None, answer.attempts) for grant in answer.grants]

@@ -1,6 +1,6 @@
 """The transaction that writes chosen places, and checks their conditions under its locks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from placement import errors, telemetry
 from placement.db import cloud_rows, named_rows, writes
@@ -25,19 +25,14 @@ class Overtaken(errors.ConcurrentUpdate):
     """The chosen place has changed. No client reads this: the service chooses again."""
 
 
-def write(
-    db: Database, order: Order, chosen: Chosen, at_commit: Callable[[], object] | None = None
-) -> Granted | LookAgain:
+def write(db: Database, order: Order, chosen: Chosen) -> Granted | LookAgain:
     """Write the chosen places, or nothing if one of their conditions has changed since.
 
-    :param at_commit: see :meth:`placement.db.database.Database.write`.
     :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     :raises OutcomeUnknown: 503
     """
     try:
-        granted = db.write(
-            lambda tx: _write(tx, order, chosen), on_conflict=Overtaken, at_commit=at_commit
-        )
+        granted = db.write(lambda tx: _write(tx, order, chosen), on_conflict=Overtaken)
     except Overtaken:
         figures.CLAIM_RETRIES.count()
         return LookAgain(overtaken=True)

@@ -32,10 +32,7 @@ def write_together(db: Database, changes: Sequence[AllocationChange]) -> list[An
     """Write the changes as the thread that leads them does; return for each whether it was written."""
     led = [Participant[AllocationChange, bool](change) for change in changes]
     led[0].led = led
-    at_commit = led[0].note_commit
-    led[0].answer_together(
-        lambda together: allocation._write_together(db, together, at_commit), alone=False
-    )
+    led[0].answer_together(partial(allocation._write_together, db), alone=False)
     return [each.answer for each in led]
 
 
