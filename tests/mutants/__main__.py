@@ -106,6 +106,8 @@ TESTS = {
         "tests/extensions/plans/test_gate.py",
         "tests/extensions/plans/test_plan_rules.py",
         "tests/extensions/plans/test_plans.py",
+        "tests/extensions/plans/test_plan_deadline.py",
+        "tests/extensions/questions/test_avoided.py",
         "tests/functional/test_gabbi.py",
         "tests/client/test_plans.py",
         "tests/proofs/plans/test_carried_out.py",
