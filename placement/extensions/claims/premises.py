@@ -6,7 +6,6 @@ from typing import NamedTuple
 from placement import errors
 from placement.db import ledger_rows, tree_rows
 from placement.db.database import Access
-from placement.db.ledger_rows import Reading
 from placement.extensions.claims import group_rows
 from placement.extensions.claims.group_rows import GroupRow, MemberRow
 from placement.extensions.claims.groups import aggregates_by_root, rule_of
@@ -64,13 +63,19 @@ NO_PREMISES = Premises({}, (), {})
 """The premises of an order that names no existing consumer and no group."""
 
 
-def read_premises(tx: Access, order: Order) -> Premises:
+def read_premises(tx: Access, order: Order, *, requires_generations: bool = False) -> Premises:
     """Read the generations of the consumers, the holdings of existing ones, and the members of the groups.
 
+    :param requires_generations: the generations must be those that were sent.
+    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
     :raises GroupRuleDiffers: 409, a group has another rule
     :raises GroupUndefined: 400, a group neither exists nor has a rule
     """
-    reading = _read_consumers(tx, order)
+    reading = ledger_rows.read(tx, {"consumers": [claim.consumer_uuid for claim in order.claims]})
+    if requires_generations:
+        changes = [claim.change_to({}) for claim in order.claims]
+        ledger.note_unseen(tx, changes, reading)
+        replacement.require_generations(changes, reading)
     generations = {
         uuid: row.generation for uuid, row in reading.consumers.items() if uuid in reading.allocations
     }
@@ -92,10 +97,6 @@ def read_premises(tx: Access, order: Order) -> Premises:
             raise GroupUndefined(name=name)
         rules[name] = rule
     return Premises(generations, held, find_groups(tx, order, rules, rows, members))
-
-
-def _read_consumers(tx: Access, order: Order) -> Reading:
-    return ledger_rows.read(tx, {"consumers": [claim.consumer_uuid for claim in order.claims]})
 
 
 def find_groups(
@@ -120,16 +121,3 @@ def find_groups(
         roots = frozenset(member.root_uuid for member in mine)
         groups[name] = FoundGroup(state, roots, name not in rows)
     return groups
-
-
-def read_premises_again(tx: Access, order: Order) -> Premises:
-    """Read the premises again before the order is refused for lack of room.
-
-    :raises ConsumerConflict: 409, a consumer has another generation than the one sent
-    """
-    # Generations are checked before room: a claim repeated because its answer was lost must not be refused
-    # for lack of room that it has taken itself.
-    changes, reading = [claim.change_to({}) for claim in order.claims], _read_consumers(tx, order)
-    ledger.note_unseen(tx, changes, reading)
-    replacement.require_generations(changes, reading)
-    return read_premises(tx, order)

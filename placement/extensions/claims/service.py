@@ -15,7 +15,7 @@ from placement.db.database import Database
 from placement.extensions.claims import figures
 from placement.extensions.claims.choices import Chosen, choose_places
 from placement.extensions.claims.orders import Granted, LookAgain, Order, Unplaced
-from placement.extensions.claims.premises import read_premises, read_premises_again
+from placement.extensions.claims.premises import read_premises
 from placement.extensions.claims.shortcuts import try_quickly
 from placement.extensions.claims.writing import write
 from placement.objects.allocation_candidate import refuse_unknown_names
@@ -127,9 +127,12 @@ def _place_once(
         # The write follows the reading of the cloud: it can wait for locks, and while a cloud is open each
         # change needs a copy of it.
         return write(db, order, chosen)
+    # Generations are required now that there is no room, and not before: a claim repeated because its answer
+    # was lost must not be refused for lack of room that it has taken itself.
+    again = db.snapshot(lambda tx: read_premises(tx, order, requires_generations=True))
     # No claim is refused because of premises that did not last: opening the cloud removes expired holds, and
     # members of groups with them; and a consumer that is claimed as new can have had the missing room itself,
     # until another request removed it.
-    if db.snapshot(lambda tx: read_premises_again(tx, order)) != premises and work.check_time():
+    if again != premises and work.check_time():
         return LookAgain(overtaken=False)
     return refusal
