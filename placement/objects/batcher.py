@@ -132,7 +132,9 @@ class Batcher(Generic[Q, A]):
         with self._lock:
             left_s = self._gather_until_s - monotonic()
             if left_s > 0:
-                self._arrived.wait_for(lambda: len(self._waiting) >= self._expected - 1, left_s)
+                self._arrived.wait_for(
+                    lambda: self._is_slow or len(self._waiting) >= self._expected - 1, left_s
+                )
             number = min(len(self._waiting), MOST - 1)
             mine.led = [mine, *(self._waiting.popleft() for _ in range(number))]
 
@@ -142,7 +144,9 @@ class Batcher(Generic[Q, A]):
             each.woken.set()
         with self._lock:
             self._expected = len(mine.led)
-            wait_s = min(GATHER_SHARE * took_s, MOST_GATHER_S) if self._expected > 1 else 0.0
+            # If half as many wait already, they come by themselves, and nobody is missed.
+            gathers = self._expected > 1 and len(self._waiting) < self._expected / 2
+            wait_s = min(GATHER_SHARE * took_s, MOST_GATHER_S) if gathers else 0.0
             self._gather_until_s = monotonic() + wait_s
             # The batcher stays busy, so that no later question passes those that wait.
             self._is_busy, self._is_slow = bool(self._waiting), False
@@ -173,6 +177,7 @@ class Batcher(Generic[Q, A]):
                 # The present answer takes long. Nobody else waits for it: neither those who wait already, nor
                 # those who come before it is there.
                 self._is_slow = True
+                self._arrived.notify()
                 for each in self._waiting:
                     each.woken.set()
                 self._waiting.clear()

@@ -130,9 +130,9 @@ def _place_once(
     # Generations are required now that there is no room, and not before: a claim repeated because its answer
     # was lost must not be refused for lack of room that it has taken itself.
     again = db.snapshot(lambda tx: read_premises(tx, order, requires_generations=True))
-    # No claim is refused because of premises that did not last: opening the cloud removes expired holds, and
-    # members of groups with them; and a consumer that is claimed as new can have had the missing room itself,
-    # until another request removed it.
+    # Premises that differ now are no reason to refuse: opening the cloud removes expired holds, and members
+    # of groups with them; and a consumer that is claimed as new can have had the missing room itself, until
+    # another request removed it. A consumer that was both made and removed meanwhile is not noticed.
     if again != premises and work.check_time():
         return LookAgain(overtaken=False)
     return refusal
