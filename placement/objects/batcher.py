@@ -144,7 +144,8 @@ class Batcher(Generic[Q, A]):
             each.woken.set()
         with self._lock:
             self._expected = len(mine.led)
-            # If half as many wait already, they come by themselves, and nobody is missed.
+            # If half as many questions wait already, clients ask without waiting for these answers. The wait
+            # would then only cost time.
             gathers = self._expected > 1 and len(self._waiting) < self._expected / 2
             wait_s = min(GATHER_SHARE * took_s, MOST_GATHER_S) if gathers else 0.0
             self._gather_until_s = monotonic() + wait_s

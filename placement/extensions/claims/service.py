@@ -127,8 +127,8 @@ def _place_once(
         # The write follows the reading of the cloud: it can wait for locks, and while a cloud is open each
         # change needs a copy of it.
         return write(db, order, chosen)
-    # Generations are required now that there is no room, and not before: a claim repeated because its answer
-    # was lost must not be refused for lack of room that it has taken itself.
+    # A client repeats a claim whose answer was lost. If the first claim took the room, this one is refused
+    # for its generation, not for lack of room: so the generations are checked here.
     again = db.snapshot(lambda tx: read_premises(tx, order, requires_generations=True))
     # Premises that differ now are no reason to refuse: opening the cloud removes expired holds, and members
     # of groups with them; and a consumer that is claimed as new can have had the missing room itself, until

@@ -104,11 +104,11 @@ def once_before_writing(
     tried: list[list[str]] = []
     write = writing.write
 
-    def overtaken(db: Any, order: Any, places: Any, *given: Any) -> Any:
+    def overtaken(db: Any, order: Any, places: Any) -> Any:
         tried.append([each.root_provider_uuid for each in places.assigned])
         if len(tried) == 1:
             happen()
-        return write(db, order, places, *given)
+        return write(db, order, places)
 
     for module in (shortcuts, claims_service):
         monkeypatch.setattr(module, "write", overtaken)

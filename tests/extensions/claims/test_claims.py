@@ -323,11 +323,11 @@ def test_what_changes_after_the_choice_is_chosen_again(
     hosts = [world.provider(inventory={"VCPU": 4}, traits=[TRAIT]) for _ in range(2)]
     chosen, write = [], writing.write
 
-    def overtaken(db: Any, order: Any, places: Any, *given: Any) -> Any:
+    def overtaken(db: Any, order: Any, places: Any) -> Any:
         chosen.append(places.assigned[0].root_provider_uuid)
         if len(chosen) == 1:
             world.set_traits(chosen[0], [])
-        return write(db, order, places, *given)
+        return write(db, order, places)
 
     if shared:
         service.db.write(state.begin)

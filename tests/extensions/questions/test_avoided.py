@@ -344,12 +344,12 @@ def test_a_host_that_is_disabled_after_the_choice_gets_no_claim(
     chosen, spare = world.host(VCPU=16), new_uuid()
     tried: list[str] = []
 
-    def overtaken(db: Any, order: Any, places: Any, *given: Any) -> Any:
+    def overtaken(db: Any, order: Any, places: Any) -> Any:
         tried.append(places.assigned[0].root_provider_uuid)
         if len(tried) == 1:
             world.set_traits(chosen, [DISABLED])
             world.host(spare, VCPU=4)
-        return write(db, order, places, *given)
+        return write(db, order, places)
 
     for module in (shortcuts, service_of_claims):
         monkeypatch.setattr(module, "write", overtaken)

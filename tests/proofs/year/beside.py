@@ -132,4 +132,3 @@ def _have_acted(actors: Sequence[Any], acts: int) -> bool:
     counts = [each.player.counts for each in players if each.player.name in ("agent", OTHER)]
     reshaped = all(each.get("reshape 204", 0) for each in counts)
     return reshaped and looks >= acts and all(each.acts >= acts for each in players)
-
