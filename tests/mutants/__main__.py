@@ -102,10 +102,13 @@ TESTS = {
         "tests/proofs/promise/test_interleavings.py",
     ),
     "placement/extensions/plans": (
+        "tests/extensions/plans/test_planning_parts.py",
         "tests/extensions/plans/test_planning.py",
         "tests/extensions/plans/test_gate.py",
         "tests/extensions/plans/test_plan_rules.py",
         "tests/extensions/plans/test_plans.py",
+        "tests/extensions/plans/test_plan_reading.py",
+        "tests/extensions/plans/test_solver.py",
         "tests/extensions/plans/test_plan_deadline.py",
         "tests/extensions/questions/test_avoided.py",
         "tests/functional/test_gabbi.py",

@@ -10,6 +10,8 @@ from sqlalchemy import delete, or_, update
 from placement.db import models, statements
 from placement.db.database import Transaction
 from placement.extensions.plans import ledger
+from placement.extensions.plans.service import _occupy
+from placement.extensions.plans.wanted import KeepWanted, Wanted
 from placement.extensions.questions import affected
 from placement.extensions.questions.survival import survival
 from placement.objects.picture import Picture
@@ -19,6 +21,7 @@ from tests.support.recorder import recorded
 from tests.support.service import Service, running
 from tests.support.world import World, new_uuid
 
+WANTED = Wanted(KeepWanted(()))
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
@@ -90,6 +93,22 @@ def test_a_pool_is_read_after_the_hosts(pooled: Pooled, monkeypatch: pytest.Monk
         {each: wholes[each] for each in pooled.servers[0]},
         {pooled.hosts[1], pooled.pool},
     )
+
+
+def test_what_a_consumer_has_in_an_unread_tree_is_kept(
+    pooled: Pooled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step writes all that its consumer has, so the rules of a step ask for that part too."""
+    read_few_at_once(monkeypatch, 2)
+    cloud = Picture(pooled.service.db).copy_cloud()
+    host, pool = (cloud.index_of_uuid[uuid] for uuid in (pooled.hosts[0], pooled.pool))
+
+    found = ledger.read_ledger(pooled.service.db, cloud, [host], (), let_end_after(2))
+    occupants = [_occupy(cloud.roots.tolist(), WANTED, found, each) for each in found.holders]
+
+    assert {each.uuid for each in occupants} == set(pooled.servers[0])
+    assert all(each.held == {host: {host: {"VCPU": 1}}} for each in occupants)
+    assert all(each.elsewhere == {pool: {"DISK_GB": 2}} for each in occupants)
 
 
 def test_a_tree_is_unread_unless_all_that_its_consumers_have_was_read(

@@ -7,6 +7,7 @@ from importlib import metadata
 import pytest
 
 from placement.extensions.plans.planning import solver
+from placement.search.work import Work
 
 
 @pytest.fixture(autouse=True)
@@ -49,3 +50,16 @@ def test_a_solver_that_is_new_enough_is_loaded(monkeypatch: pytest.MonkeyPatch, 
 
     assert solver.load_solver()
     assert "scipy.optimize" in sys.modules
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-9, 1.0, 1e9])
+def test_costs_of_any_size_are_told_apart(unit: float) -> None:
+    """Costs are scaled, since the solver takes what is below a millionth for nothing."""
+    rows = solver.Rows()
+    dear, cheap = rows.column(3 * unit, 1.0), rows.column(unit, 1.0)
+    rows.row({dear: 1.0, cheap: 1.0}, 1.0, 1.0)
+
+    solved = rows.solve(Work())
+
+    assert list(solved.values) == [0, 1]
+    assert solved.bound == pytest.approx(unit, rel=1e-6, abs=0.0)

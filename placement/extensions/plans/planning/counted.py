@@ -250,6 +250,8 @@ class Counted:
                 for slot, amount in sum_slots(place.allocations).items():
                     taken[slot][column] = float(amount)
         most = self._find_most()
+        for column, fitting in most.items():
+            self._rows.upper[column] = fitting
         for slot, load in self._loads.items():
             self._scene.work.go_on()
             free = float(max(self._scene.free(slot), 0))

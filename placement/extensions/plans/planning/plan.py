@@ -282,7 +282,6 @@ class _Planner:
             return
         state = State(self._scene)
         for number in self._aim.choose_removed() or ():
-            self._work.go_on()
             state.remove(number)
         self._take(state)
 
