@@ -233,11 +233,12 @@ class _Trial:
                 ids.update(self.cloud.ids[self._tree(change.provider_uuid)].tolist())
         rows = tree_rows.allocations(tx, sorted(ids)) if ids else []
         self.members = read_members(tx, rows)
-        removed = {change.consumer_uuid for change in changes if isinstance(change, Remove)}
-        rows = [row for row in rows if row.consumer_uuid not in removed]
+        # Also those that are removed later have their turn in a drain before that.
         for row in rows:
             root = int(self.cloud.roots[self.cloud.index_of[row.provider_id]])
             self.age.setdefault((root, row.consumer_uuid), len(self.age))
+        removed = {change.consumer_uuid for change in changes if isinstance(change, Remove)}
+        rows = [row for row in rows if row.consumer_uuid not in removed]
         if self._may_share(changes):
             rows += read_others(tx, rows, Work())
         for uuid in sorted(removed):
