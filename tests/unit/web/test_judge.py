@@ -1,6 +1,9 @@
 """What fastjsonschema would do otherwise than JSON Schema says, or dearly, and does not."""
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import fastjsonschema
@@ -77,3 +80,24 @@ def test_a_schema_is_compiled_when_it_is_first_asked() -> None:
         fastjsonschema.JsonSchemaDefinitionException, match="required must be an array"
     ):
         schema.failure({})
+
+
+def test_threads_that_start_together_compile_a_schema_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread of a new worker compiled the schema of claims, for 36 ms of its processor."""
+    compile_, compiled, together = fastjsonschema.compile, list[Any](), Barrier(8)
+
+    def note(*given: Any, **named: Any) -> Any:
+        compiled.append(given)
+        time.sleep(0.05)
+        return compile_(*given, **named)
+
+    monkeypatch.setattr(fastjsonschema, "compile", note)
+    schema = Schema({"type": "object", "required": ["a"]})
+
+    def judge(_: int) -> bool:
+        together.wait()
+        return schema.failure({}) is None
+
+    with ThreadPoolExecutor(8) as threads:
+        assert not any(threads.map(judge, range(8)))
+    assert len(compiled) == 1
