@@ -24,7 +24,7 @@ from placement.db.change_rows import COUNTED_BITS, SLOTS, Log, is_mark
 from placement.db.coexistence.state import UNDER_WAY
 from placement.db.database import Access, Snapshot
 from placement.db.inventory_rows import SEEN_AMOUNTS
-from placement.db.statements import CompiledStatement
+from placement.db.statements import CompiledStatement, capacity_of
 
 _providers = models.resource_providers
 _inventories = models.inventories
@@ -299,8 +299,7 @@ _COULD_HOLD = CompiledStatement(
     .where(
         _classes.c.name == bindparam("name"),
         _inventories.c.max_unit >= bindparam("amount"),
-        (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio * _HAIR
-        >= bindparam("amount"),
+        capacity_of(_inventories) * _HAIR >= bindparam("amount"),
     )
     .limit(1)
 )

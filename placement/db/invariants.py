@@ -53,7 +53,9 @@ from placement.db.statements import (
     NOTHING,
     CompiledStatement,
     Parameters,
+    capacity_of,
     is_one_of,
+    ratio_of,
     step_of,
     within_reach,
 )
@@ -286,7 +288,7 @@ def subtract_surplus(
 
 # Capacity and units
 
-_bound = (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio
+_bound = capacity_of(_inventories)
 
 
 def _select_names(table: Table) -> tuple[Label[str], Label[str]]:
@@ -450,6 +452,13 @@ CLASSES = Invariant(
     lost_rows.restore_classes,
     f"{REPAIR} names the class CUSTOM_LOST_<id>: rename or delete it.",
 )
+RATIOS = Invariant(
+    "allocation ratios are within their bounds",
+    select(*_select_names(_inventories), _inventories.c.allocation_ratio).where(
+        ratio_of(_inventories) != _inventories.c.allocation_ratio
+    ),
+    advice="Give these inventories another allocation_ratio (PUT). Until then it counts as 0.",
+)
 WITHOUT_CONSUMER = Invariant(
     "allocations have a consumer",
     consumer_rows.UUIDS_WITHOUT_RECORD,
@@ -516,6 +525,7 @@ _OF_CORE: tuple[Invariant, ...] = (
     ),
     DANGLING,
     CLASSES,
+    RATIOS,
     WITHOUT_CONSUMER,
     OWNERS,
     IDLE,

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Integer, bindparam, delete, func, select, 
 
 from placement.db import counters, models, statements
 from placement.db.database import Access, Transaction, stale_if_refused
-from placement.db.statements import CompiledStatement
+from placement.db.statements import CompiledStatement, ratio_of
 from placement.inventory_record import InventoryRecord
 
 _inventories = models.inventories
@@ -24,11 +24,16 @@ _providers = models.resource_providers
 _allocations = models.allocations
 
 
-_RECORD = tuple(_inventories.c[name] for name in InventoryRecord._fields)
-AMOUNTS = (*_RECORD, _used)
+RECORD = tuple(
+    ratio_of(_inventories).label(name) if name == "allocation_ratio" else _inventories.c[name]
+    for name in InventoryRecord._fields
+)
+"""The columns of a record, in the order of its fields."""
+
+AMOUNTS = (*RECORD, _used)
 """The amounts of an inventory, and its usage."""
 
-SEEN_AMOUNTS = (*_RECORD, counters.USED)
+SEEN_AMOUNTS = (*RECORD, counters.USED)
 """The same for reads without a lock; the usage is right even if the counter is not."""
 
 
@@ -141,7 +146,7 @@ def _compile_listing(of_class: bool) -> CompiledStatement:
             _classes.c.name,
             counters.USED,
             func.coalesce(_inventories.c.updated_at, _inventories.c.created_at),
-            *_RECORD,
+            *RECORD,
         )
         # The joins are not nested: SQLite would compute the inner join over all providers first.
         .select_from(

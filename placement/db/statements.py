@@ -38,6 +38,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import UserDefinedType
 
 from placement.db import dialects, models
+from placement.inventory_record import MAX_RATIO
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -258,6 +259,21 @@ def batches(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
 def step_of(inventories: FromClause) -> ColumnElement[int]:
     """Return ``step_size``, or 1 instead of a 0 written by hand, by which PostgreSQL cannot divide."""
     return func.coalesce(func.nullif(inventories.c.step_size, 0), 1)
+
+
+def ratio_of(inventories: FromClause) -> ColumnElement[float]:
+    """Return ``allocation_ratio``, or 0 instead of one that no client can set.
+
+    NaN is larger than all numbers for PostgreSQL, and an infinite ratio makes no capacity that is a number.
+    """
+    ratio = inventories.c.allocation_ratio
+    is_in_range = ratio.between(literal_column(f"-{MAX_RATIO}"), literal_column(f"{MAX_RATIO}"))
+    return case((is_in_range, ratio), else_=literal_column("0.0"))
+
+
+def capacity_of(inventories: FromClause) -> ColumnElement[float]:
+    """Return the capacity, not rounded (specification 03 section 8)."""
+    return (inventories.c.total - inventories.c.reserved) * ratio_of(inventories)
 
 
 def is_among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:

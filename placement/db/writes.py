@@ -205,7 +205,7 @@ _ADD_IF_ROOM = CompiledStatement(
         _amount % statements.step_of(_inventories) == 0,
         # The product is not rounded down: usage is a whole number, so it fits both or neither.
         _inventories.c.used + _amount
-        <= (_inventories.c.total - _inventories.c.reserved) * _inventories.c.allocation_ratio,
+        <= statements.capacity_of(_inventories),
     ),
     "key",
     "by",

@@ -224,12 +224,17 @@ def partner(table: str, column: str) -> Any:
     return PARTNERS.get(f"{table}.{column}", PARTNERS.get(column))
 
 
+NO_NUMBERS = {"nan": ("postgresql",), "inf": ("sqlite", "postgresql"), "-inf": ("sqlite", "postgresql")}
+"""What a column of floats may hold that is no number, and where."""
+
+
 @dataclass(frozen=True)
 class Damage:
     """What is done to the struck rows of some tables, and which invariants tell it.
 
-    ``columns``: are set to NULL, or point nowhere; without any the row is removed, and others refer to what
-    is gone. ``what``: which provider or consumer is struck.
+    ``columns``: are set to NULL, or point nowhere, or are no number that counts (``nan``, ``inf``, ``-inf``);
+    without any the row is removed, and others refer to what is gone. ``what``: which provider or consumer is
+    struck.
     """
 
     tables: str
@@ -241,6 +246,10 @@ class Damage:
     def __str__(self) -> str:
         words = (self.how, self.columns, "of", self.tables, self.what)
         return "-".join(" ".join(words).split())
+
+    def fits(self, kind: str) -> bool:
+        """Return whether a kind of database can hold it."""
+        return kind in NO_NUMBERS.get(self.how, (kind,))
 
     def apply(self, db: Database) -> None:
         """Do it, as a program does that the database does not stop."""
@@ -263,6 +272,8 @@ class Damage:
     def _value(self, table: Table, column: str) -> Any:
         if self.how == "NULL":
             return None
+        if self.how in NO_NUMBERS:
+            return float(self.how)
         return GONE_UUID if partner(table.name, column).name == "uuid" else GONE_ID
 
 
@@ -325,6 +336,7 @@ FOREIGN = "no other service has written resource providers"
 OWNERS = "usages of projects and users equal the sums of the ledger"
 DANGLING = "allocations have a provider with inventory of their class"
 CLASSES = "inventories have a class"
+RATIOS = "allocation ratios are within their bounds"
 PARTS = "inventories, traits and aggregates have a provider"
 NAMES = "traits and aggregates of providers exist"
 RECORDS = "allocations have a consumer"
@@ -363,6 +375,7 @@ TABLE = (
     Damage("resource_providers", "parent_provider_id", "nowhere", (HANGS,)),
     Damage("inventories", "resource_provider_id", "nowhere", (COUNTERS, DANGLING, PARTS)),
     Damage("inventories", "resource_class_id", "nowhere", (COUNTERS, DANGLING, CLASSES)),
+    *(Damage("inventories", "allocation_ratio", how, (RATIOS,)) for how in NO_NUMBERS),
     Damage("allocations", "resource_provider_id", "nowhere", (COUNTERS, DANGLING)),
     Damage("allocations", "consumer_id", "nowhere", (OWNERS, RECORDS)),
     Damage("allocations", "resource_class_id", "nowhere", (COUNTERS, OWNERS, DANGLING)),

@@ -33,6 +33,7 @@ from placement.db import models, provider_rows
 from placement.db.change import Change, ConsumerOutcome
 from placement.db.clock import NOW
 from placement.db.database import Access, Database, Transaction
+from placement.db.inventory_rows import RECORD
 from placement.db.statements import (
     ROWS_AT_ONCE,
     CompiledStatement,
@@ -291,7 +292,7 @@ _RECORDS = CompiledStatement(
     select(
         _inventories.c.resource_provider_id,
         _classes.c.name,
-        *(_inventories.c[name] for name in InventoryRecord._fields),
+        *RECORD,
     )
     .join_from(_inventories, _classes, _classes.c.id == _inventories.c.resource_class_id)
     .where(is_among(_inventories.c.resource_provider_id, "id"))

@@ -160,7 +160,7 @@ def _ask(year: Any) -> None:
 def _damage(year: Any, dice: Random) -> None:
     """Rows are missing, wrong or NULL; a person finds that by ``db check``, and mends it."""
     _half(year)
-    line = dice.choice(damage.TABLE)
+    line = dice.choice([each for each in damage.TABLE if each.fits(year.db.dialect)])
     year.log.append(f"  damage: {line}")
     silent = bool(SILENT.intersection(line.tables.split()))
     # The hold or the members that the line leaves behind may have gone before.
