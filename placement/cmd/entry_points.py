@@ -13,6 +13,9 @@ from placement.installed import ExtensionNotUsable
 INTERRUPTED = 130
 """The exit code that shells report of a program that Ctrl-C ended."""
 
+CLOSED = 141
+"""The exit code that shells report of a program whose output nobody reads any more."""
+
 
 def _run(module: str) -> int:
     """Run the program of a module of ``placement.cmd`` and return its exit code."""
@@ -21,11 +24,16 @@ def _run(module: str) -> int:
             print(import_module("placement.version").VERSION)
             return 0
         code: int = import_module(f"placement.cmd.{module}").main()
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         sys.stdout.flush()
         # A normal exit would wait for threads that ask a service, which may not answer.
         os._exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever reads the output has ended, as in "| head". Python would write the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
     except ExtensionNotUsable as error:
         print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         return 1

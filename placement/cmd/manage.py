@@ -9,7 +9,7 @@ from typing import Any
 import prettytable
 from oslo_config import cfg
 
-from placement import authorship, installed
+from placement import advice, authorship, installed
 from placement import conf as configuration
 from placement.authorship import Author
 from placement.cmd import audit, config_check, output, progress
@@ -236,7 +236,7 @@ class _ManageCommand(DatabaseCommand):
             self.conf.placement.incomplete_consumer_project_id,
             self.conf.placement.incomplete_consumer_user_id,
         )
-        return _Batches(self.database, ids, as_json=self.conf.command.json).run(count)
+        return _Batches(self.database, ids, self.conf, as_json=self.conf.command.json).run(count)
 
     def audit(self) -> int:
         """Compare the ledger with the consumers that exist."""
@@ -331,10 +331,16 @@ class _Batches:
     """Batches of the data migrations and the totals over all of them."""
 
     def __init__(
-        self, database: Database, ids: online_migrations.IncompleteIds, *, as_json: bool = False
+        self,
+        database: Database,
+        ids: online_migrations.IncompleteIds,
+        conf: cfg.ConfigOpts,
+        *,
+        as_json: bool = False,
     ) -> None:
         self.database = database
         self.ids = ids
+        self.conf = conf
         self.as_json = as_json
         # With --json, only the result is printed to standard output.
         self.notes = sys.stderr if as_json else sys.stdout
@@ -370,10 +376,13 @@ class _Batches:
         for name, migration in online_migrations.list_migrations():
             try:
                 found, done = migration(self.database, self.ids, maximum - done_in_batch)
-            except Exception:
+            except Exception as error:
                 # After any error the next migration still runs, and the exit code reports the error.
                 print(f"Error attempting to run <{name}>", file=self.notes)
-                LOG.exception("Error attempting to run %s", name)
+                if message := advice.explain(error, self.conf):
+                    LOG.error("Error attempting to run %s: %s", name, message)
+                else:
+                    LOG.exception("Error attempting to run %s", name)
                 self.raised = True
                 found = done = 0
             if found:

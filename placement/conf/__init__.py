@@ -70,7 +70,23 @@ def read(conf: cfg.ConfigOpts, argv: Sequence[str], **more: Any) -> None:
         return
     except (cfg.NoSuchOptError, cfg.TemplateSubstitutionError):
         pass
+    except UnicodeDecodeError:
+        raise cfg.Error(_find_undecodable(argv, more.get("default_config_files"))) from None
     raise cfg.Error(
         "A value refers with $ to an option that does not exist. Write a dollar sign, as in the password "
         "of [placement_database]/connection, as $$"
     )
+
+
+def _find_undecodable(argv: Sequence[str], files: Sequence[str] | None) -> str:
+    """Return which line of a configuration file is not UTF-8: the library does not name the file."""
+    given = [word.removeprefix("--config-file=") for word in argv]
+    for path in [*given, *(files or cfg.find_config_files(project=PROJECT))]:
+        try:
+            Path(path).read_bytes().decode()
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            return f"{path}:{line}: this is not UTF-8."
+        except OSError:
+            continue
+    return "A configuration file is not UTF-8."

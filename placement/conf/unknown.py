@@ -91,6 +91,8 @@ def find_misspelt_sections(conf: cfg.ConfigOpts) -> list[str]:
 def find_misplaced(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
     """Return the place where a missing option stands by mistake, misspelt or in another section."""
     for given in _list_given(conf):
+        if (given.group, given.name) == (group, name):
+            return f"{given.place} sets it to nothing."
         if given.group == group and difflib.get_close_matches(given.name, [name], 1, NEARLY):
             return f"{given.place} sets {given.name}: did you mean {name}?"
     for given in _list_given(conf):

@@ -31,6 +31,8 @@ def parse(text: str) -> URL:
     except (exc.ArgumentError, ValueError):
         url = None
     # On PostgreSQL, a host that begins with one of these characters is the path of a socket.
+    if not text.strip():
+        raise UnusableUrl("it is empty")
     if url is None or "@" in (url.host or "")[1:]:
         raise UnusableUrl(
             "it cannot be parsed; in a password, @ is written as %40, and the port is a number"

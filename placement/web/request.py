@@ -108,6 +108,10 @@ class Request(webob.BaseRequest):
             # A chunked body has an unknown length: reading one byte more than allowed reveals a body that is
             # too long.
             length = limit + 1
+        elif self.environ.get("HTTP_TRANSFER_ENCODING"):
+            # uWSGI passes on no chunks by itself.
+            detail = "the server passes on no body without a content-length"
+            raise MalformedRequest.for_rule("incomplete", detail=detail)
         else:
             length = 0
         body = self._read(length) if 0 < length <= limit + 1 else b""

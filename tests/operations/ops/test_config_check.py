@@ -201,12 +201,26 @@ def test_no_connection(command: Command) -> None:
     assert "the environment alone" in result.stderr
 
 
+def test_a_connection_to_nothing(command: Command, start: Command, tmp_path: Path) -> None:
+    file = tmp_path / "placement.conf"
+    file.write_text("[placement_database]\nconnection =\n")
+    environment = {"OS_PLACEMENT_CONFIG_DIR": str(tmp_path), "OS_API__AUTH_STRATEGY": "noauth2"}
+
+    result = command("placement-manage", "config", "check", **environment)
+
+    assert result.returncode == 1
+    told = f"[placement_database]/connection is not set. {file}:2 sets it to nothing."
+    assert result.stdout == f"error: {told}\n"
+    assert "/connection is not the URL of a database: it is empty. " in critical(start(**environment))
+
+
 @pytest.mark.parametrize(
     ("text", "number", "why"),
     [
         ("no = section\n", 1, "an option stands before the first [section]"),
         ("[api]\n[placement_database\n", 2, "the name of a section ends with ]"),
         ("[api]\npassword s3cret\n", 2, "this line is neither option = value nor a [section]"),
+        ("[api]\n# f\xfcr uns\n", 2, "this is not UTF-8"),
     ],
 )
 def test_file_that_is_no_configuration(
@@ -214,7 +228,7 @@ def test_file_that_is_no_configuration(
 ) -> None:
     """The place and the reason; not the line, which may have a password."""
     file = tmp_path / "placement.conf"
-    file.write_text(text)
+    file.write_text(text, "latin-1")
     for arguments in ((), ("--config-file", str(file))):
         result = command(
             "placement-manage", *arguments, "config", "check", OS_PLACEMENT_CONFIG_DIR=str(tmp_path)

@@ -107,3 +107,22 @@ def test_a_program_that_is_interrupted_says_so_in_a_line(
                 running.kill()
 
     assert (running.returncode, *said) == (130, "", "Interrupted.\n")
+
+
+def test_a_program_whose_output_nobody_reads_ends_without_a_word(
+    environment: dict[str, str], synced: str
+) -> None:
+    """As ``placement-manage db check | head -1`` lets it; the exit code is that of shells."""
+    named = {"OS_PLACEMENT_DATABASE__CONNECTION": synced}
+    with subprocess.Popen(
+        [PROGRAMS / "placement-manage", "db", "check"],
+        env=environment | named,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        said = running.stderr.read()
+
+    assert (running.wait(), said) == (141, "")

@@ -108,6 +108,13 @@ def test_chunked_body(conf: cfg.ConfigOpts) -> None:
         request(conf, b"1" * 2001, **chunked).read_json(ANY)
 
 
+def test_chunks_that_the_server_does_not_pass_on_are_named(conf: cfg.ConfigOpts) -> None:
+    """uWSGI leaves them to the application; the body seemed to be empty."""
+    chunked = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
+    with pytest.raises(MalformedRequest, match="no body without a content-length"):
+        request(conf, b"", **chunked).read_json(ANY)
+
+
 def test_body_as_long_as_the_bound(conf: cfg.ConfigOpts) -> None:
     assert request(conf, b'"' + b"x" * 1998 + b'"').read_json(ANY) == "x" * 1998
 
