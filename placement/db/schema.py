@@ -367,12 +367,16 @@ def stamp(database: Database, name: str) -> None:
     """Write a revision without running anything.
 
     :param name: a revision id, an unambiguous prefix of one, ``head`` or ``base``.
-    :raises SchemaError: no revision matches, or several do.
+    :raises SchemaError: no revision matches, or several do, or the database has no tables.
     """
     from alembic import command
 
     revision = resolve(name)
     with _exclusive(database) as connection, _transaction(connection):
+        if revision and not inspect(connection).has_table("resource_providers"):
+            raise SchemaError(
+                'The database has no tables that a revision could describe. Run "placement-manage db sync".'
+            )
         # Any revision is replaced, even one that this release does not know.
         command.stamp(alembic_config(connection), revision or "base", purge=True)
 

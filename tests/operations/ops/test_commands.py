@@ -135,6 +135,8 @@ def test_sync_version_and_stamp(command: Command, url: str) -> None:
         )
 
     assert run("version") == (0, "None\n", "")
+    code, _, told = run("stamp", "head")
+    assert code == 1 and "has no tables" in told
     assert run("sync") == (0, "", upgraded_after(None))
     assert run("version") == (0, f"{schema.HEAD}\n", "")
     assert run("sync") == (0, "", "")
@@ -639,6 +641,7 @@ def test_read_only_file(command: Command, url: str) -> None:
         result = command("placement-manage", "db", *arguments, url=read_only)
 
         assert result.returncode in (1, 2)
+        assert "Traceback" not in result.stderr
         if arguments != ["online_data_migrations"]:
             assert is_one_line(result)
             assert "does not accept writes" in result.stderr

@@ -387,6 +387,7 @@ def test_what_a_build_before_the_first_release_has_made_is_refused_with_a_way_ou
     check_counters(clouds.dump(database))
 
 
+@AT_HEAD
 @pytest.mark.parametrize("name", ["a082b8bb98d0", "a0", "head", "base"])
 def test_stamp(database: Database, name: str) -> None:
     schema.stamp(database, name)
