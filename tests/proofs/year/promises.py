@@ -212,6 +212,13 @@ def scrub_all(db: Database) -> tuple[dict[str, int], list[str]]:
     return healed, left
 
 
+def find_healed(db: Database) -> Iterator[str]:
+    """Yield what a scrub mends, and what it leaves, in a database that nothing has damaged."""
+    healed, left = scrub_all(db)
+    yield from (f"18: {number} {what} were mended" for what, number in healed.items() if number)
+    yield from (f"{each} is not so" for each in left)
+
+
 def _mirror_is_whole(quiet: Quiet) -> Iterator[str]:
     following.update(quiet.mirror)
     now = following.read_whole(quiet.sender)
