@@ -192,10 +192,7 @@ def _invariants(quiet: Quiet) -> Iterator[str]:
 
 def _nothing_healed(quiet: Quiet) -> Iterator[str]:
     """The scrub mends what an event has damaged, and nothing else."""
-    healed, left = scrub_all(quiet.db)
-    if not quiet.book.damaged:
-        yield from (f"{number} {what} were mended" for what, number in healed.items() if number)
-    yield from (f"{each} is not so and was not mended" for each in left)
+    yield from find_healed(quiet.db, quiet.book.damaged)
     quiet.book.damaged = False
 
 
@@ -212,11 +209,12 @@ def scrub_all(db: Database) -> tuple[dict[str, int], list[str]]:
     return healed, left
 
 
-def find_healed(db: Database) -> Iterator[str]:
-    """Yield what a scrub mends, and what it leaves, in a database that nothing has damaged."""
+def find_healed(db: Database, is_damaged: bool = False) -> Iterator[str]:
+    """Yield what a scrub mends, unless something has damaged it, and what it leaves."""
     healed, left = scrub_all(db)
-    yield from (f"18: {number} {what} were mended" for what, number in healed.items() if number)
-    yield from (f"{each} is not so" for each in left)
+    if not is_damaged:
+        yield from (f"{number} {what} were mended" for what, number in healed.items() if number)
+    yield from (f"{each} is not so and was not mended" for each in left)
 
 
 def _mirror_is_whole(quiet: Quiet) -> Iterator[str]:
