@@ -198,15 +198,8 @@ def _nothing_healed(quiet: Quiet) -> Iterator[str]:
 
 def scrub_all(db: Database) -> tuple[dict[str, int], list[str]]:
     """Compare and mend everything; return what was mended, and what is left."""
-    healed: dict[str, int] = {}
-    left = []
-    options = scrub.ScrubOptions(thorough=True, wait_s=None)
-    for stage in scrub.STAGES:
-        part = stage.go_on(db, -scrub.BEYOND, stage.size, options)
-        for what, number in part.healed.items():
-            healed[what] = healed.get(what, 0) + number
-        left += [each.invariant.name for each in part.left if each.invariant.broken]
-    return healed, left
+    healed, left = scrub.scrub_all(db)
+    return healed, [each.invariant.name for each in left if each.invariant.broken]
 
 
 def find_healed(db: Database, is_damaged: bool = False) -> Iterator[str]:
