@@ -92,6 +92,15 @@ def acting(actors: Sequence[Actor], patience_s: float = 150.0) -> Iterator[None]
                 actor.book.blame(f"{actor.name} hangs")
 
 
+def settle(actors: Sequence[Actor]) -> None:
+    """Let all clients read everything once more, and blame what they find."""
+    for actor in actors:
+        try:
+            actor.settle()
+        except AssertionError as violation:
+            actor.book.blame(f"{actor.name}: {violation}")
+
+
 class Claimant(Actor):
     """Claims, changes and releases sets over the hosts."""
 

@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from sqlalchemy import text
 
 from placement.db.database import Database
+from tests.support.book import Book
 
 HELD = text("""
 SELECT p.uuid, a.used, i.total, (i.total - i.reserved) * i.allocation_ratio
@@ -18,37 +18,28 @@ LEFT JOIN inventories i ON i.resource_provider_id = a.of_provider AND i.resource
 """)
 
 
-@dataclass
-class Watched:
-    """States that were looked at, and what a provider held too much of in one of them."""
-
-    looks: int = 0
-    too_much: list[str] = field(default_factory=list)
-
-
-def find_too_much(db: Database, hosts: Collection[str] | None = None) -> list[str]:
+def find_too_much(db: Database, hosts: Collection[str]) -> list[str]:
     """Return where more is allocated than there is, and where something is of which there is nothing.
 
-    :param hosts: whose inventories nobody makes smaller; None: all of them.
+    :param hosts: whose inventories nobody makes smaller.
     """
     return [
         f"{uuid} has {used} allocated of {total}"
         for uuid, used, total, capacity in db.read(lambda reader: reader.connection.execute(HELD).all())
-        if total is None or ((hosts is None or uuid in hosts) and used > capacity)
+        if total is None or (uuid in hosts and used > capacity)
     ]
 
 
 @contextmanager
-def watching(
-    db: Database, watched: Watched, pause_s: float, hosts: Collection[str] | None = None
-) -> Iterator[None]:
-    """Look at committed states until the end."""
+def watching(db: Database, book: Book, pause_s: float, hosts: Collection[str]) -> Iterator[None]:
+    """Look at committed states until the end, and blame what is allocated and is not there."""
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.wait(pause_s):
-            watched.too_much += find_too_much(db, hosts)
-            watched.looks += 1
+            for too_much in find_too_much(db, hosts):
+                book.blame(f"1: {too_much}")
+            book.count("states looked at")
 
     watcher = threading.Thread(target=watch)
     watcher.start()

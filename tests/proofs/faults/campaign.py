@@ -21,7 +21,7 @@ from tests.support.book import Book
 from tests.support.campaign import CampaignReport, Servers, take_turns
 from tests.support.databases import opened
 from tests.support.effort import LONG
-from tests.support.load import Actor, Caller, Claimant, acting
+from tests.support.load import Actor, Caller, Claimant, acting, settle
 from tests.support.processes import PATIENCE, public_folder, wait_until
 from tests.support.world import World
 
@@ -169,11 +169,7 @@ class Campaign:
         # What a frozen or slow worker still has in hand happens now or never.
         self.workers.stop()
         self.workers.start(*self.workers.ports)
-        for actor in self.actors:
-            try:
-                actor.settle()
-            except AssertionError as violation:
-                self.book.blame(f"{actor.name}: {violation}")
+        settle(self.actors)
         with opened(self.database.url(self.database.port), patient=True) as db:
             self._compare_with(db)
 

@@ -1,8 +1,8 @@
 """A year in an hour: ``python -m tests.proofs.year``.
 
 With ``--steps`` one client at a time, in this process, and a failure is made as short as it can be. Without
-it many clients and real servers, for so many seconds; with ``--beside`` nothing fails, and two processes of
-the OpenStack service write too, all the time.
+it many clients and real servers, for so many seconds. Nothing fails with ``--beside``, where two processes of
+the OpenStack service write too, all the time, and with ``--releases``, where releases follow one another.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import random
 import sys
 import time
 
-from tests.proofs.year import beside, clock
+from tests.proofs.year import beside, clock, releases
 from tests.proofs.year.steps import draw_steps, page, shrink, take_steps
 
 
@@ -51,12 +51,13 @@ def main() -> int:
     parser.add_argument("--go-on", action="store_true", help="after a failure, to find others")
     parser.add_argument("--shrink", type=float, default=120.0, help="seconds to make a failure shorter")
     parser.add_argument("--beside", action="store_true", help="the OpenStack service writes too")
+    parser.add_argument("--releases", action="store_true", help="releases follow one another")
     options = parser.parse_args()
     seed = random.randrange(10**6) if options.seed is None else options.seed
     if options.steps:
         return int(take_years(options, seed))
-    run = beside.run if options.beside else clock.run
-    report = run(options.database, options.seconds, seed)
+    campaign = releases if options.releases else beside if options.beside else clock
+    report = campaign.run(options.database, options.seconds, seed)
     print("\n".join(report.lines()))
     return int(bool(report.broken()))
 

@@ -10,25 +10,23 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
-from placement.db import invariants
 from placement.db.coexistence import takeover
 from placement.db.database import Database
-from tests.proofs.replay.ledger import read_ledger
-from tests.proofs.year.crew import Looker, YearActor, make_common, make_player
+from tests.proofs.year import crew
 from tests.proofs.year.other_service import OtherService, url_of
 from tests.proofs.year.player import OverHTTP, Player
-from tests.proofs.year.promises import find_wrong_reads
 from tests.proofs.year.requests import OF_CLIENT, OTHER
-from tests.support.book import Book, Violation
+from tests.support.book import Book
 from tests.support.campaign import CampaignReport
 from tests.support.client import Client
 from tests.support.following import Follower
-from tests.support.load import Actor, Caller, acting
+from tests.support.load import Actor, Caller, acting, settle
 from tests.support.processes import wait_until
 from tests.support.racing import SERVING_CLAIMS, WITHOUT_SCRUB, Arena, arena
-from tests.support.watching import Watched, watching
+from tests.support.watching import watching
 from tests.support.world import World
 
 COMMON, CAPACITY = 4, 12
@@ -54,26 +52,20 @@ def other_actors(
             stack.callback(other.dispose)
             hosts = [*common[number :: len(urls)], *agents[number :: len(urls)]]
             owner = 2**20 + dice.randrange(2**20)
-            player = make_player(owner, OTHER, other, common[number :: len(urls)], {}, seed)
+            player = crew.make_player(owner, OTHER, other, common[number :: len(urls)], {}, seed)
             player.names.common, player.excused = hosts, False
             name = f"the other service {number}"
-            actors.append(YearActor(player, name, caller, book, str(seed), lines=RACING))
+            actors.append(crew.YearActor(player, name, caller, book, str(seed), lines=RACING))
             if not number:
-                actors.append(Looker("looker", caller, book, str(seed), sender=other, apart=apart))
+                actors.append(crew.Looker("looker", caller, book, str(seed), sender=other, apart=apart))
         yield actors
 
 
 def wrong_at_the_end(db: Database, clients: Sequence[Client], actors: Sequence[Any]) -> Iterator[str]:
-    """Hold the books and all servers against the database; then end the coexistence, and look again."""
-    now = read_ledger(db)
-    for actor in actors:
-        if isinstance(actor, YearActor):
-            yield from actor.differences(now)
-    for client in clients:
-        yield from find_wrong_reads(client, now)
+    """Look at the end of the coexistence, and once more after it."""
+    yield from crew.find_differences(db, clients, actors)
     takeover.finish(db)
-    yield from (f"{each.invariant.name}: {each.examples}" for each in invariants.violations(db))
-    yield from find_wrong_reads(clients[1], now)
+    yield from crew.find_wrong(db, clients, actors, {})
 
 
 def run(kind: str, seconds: float, seed: int) -> CampaignReport:
@@ -89,46 +81,36 @@ def play(
 
     :param urls: of the database, one for each process of the other service.
     """
-    report, watched = CampaignReport("beside the OpenStack service", seed), Watched()
-    began, book = time.monotonic(), Book(report.counts, report.violations)
+    began, book = time.monotonic(), Book()
+    report = CampaignReport("beside the OpenStack service", seed, book.counts, book.violations)
     caller = Caller([Client(port, kept=False) for port in place.ports], book)
-    common = make_common(World(caller), COMMON, CAPACITY)
+    common = crew.make_common(World(caller), COMMON, CAPACITY)
     takeover.release(place.db)
     ours = [
-        make_player(n, name, OverHTTP(place.ports, random.Random(f"{seed} way {n}")), common, {}, seed)
+        crew.make_player(n, name, OverHTTP(place.ports, random.Random(f"{seed} way {n}")), common, {}, seed)
         for n, name in enumerate(OURS, 1)
     ]
     clients = [
-        YearActor(each, f"{each.name} {n}", caller, book, str(seed), lines=WRITES[each.name])
+        crew.YearActor(each, f"{each.name} {n}", caller, book, str(seed), lines=WRITES[each.name])
         for n, each in enumerate(ours)
     ]
     follower = Follower("follower", caller, book, str(seed))
     with other_actors(urls, ours, common, place.ports, caller, book, seed, apart=True) as others:
         actors = [*clients, *others]
-        with watching(place.db, watched, 0.01, common), acting([*actors, follower], ENDS_S):
+        with watching(place.db, book, 0.01, common), acting([*actors, follower], ENDS_S):
             time.sleep(seconds)
-            wait_until("all have written", lambda: report.violations or _have_acted(actors, acts), ENDS_S)
+            has_all = partial(_have_acted, book, actors, acts)
+            wait_until("all have written", lambda: report.violations or has_all(), ENDS_S)
         if not report.violations:
-            try:
-                follower.settle()
-            except Violation as violation:
-                book.blame(f"13: {violation}")
+            settle([follower])
             for what in wrong_at_the_end(place.db, place.clients(3), actors):
                 book.blame(what)
-    for too_much in watched.too_much:
-        book.blame(f"1: {too_much}")
-    for actor in (each for each in actors if isinstance(each, YearActor)):
-        for what, number in actor.player.counts.items():
-            report.counts[f"{actor.player.name}: {what}"] += number
-    report.counts["states looked at"] = watched.looks
-    report.counts["questions after a write"] = sum(each.looks for each in others if isinstance(each, Looker))
     report.seconds = time.monotonic() - began
     return report
 
 
-def _have_acted(actors: Sequence[Any], acts: int) -> bool:
-    players = [each for each in actors if isinstance(each, YearActor)]
-    looks = sum(each.looks for each in actors if isinstance(each, Looker))
+def _have_acted(book: Book, actors: Sequence[Any], acts: int) -> bool:
+    players = [each for each in actors if isinstance(each, crew.YearActor)]
     counts = [each.player.counts for each in players if each.player.name in ("agent", OTHER)]
     reshaped = all(each.get("reshape 204", 0) for each in counts)
-    return reshaped and looks >= acts and all(each.acts >= acts for each in players)
+    return reshaped and book.counts[crew.QUESTIONS] >= acts and all(each.acts >= acts for each in players)

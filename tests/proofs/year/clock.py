@@ -10,25 +10,25 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from sqlalchemy import delete
 
-from placement.db import invariants, models
+from placement.db import models
 from placement.db.coexistence import takeover
-from placement.db.database import Database
 from tests.proofs.faults import campaign as faults
 from tests.proofs.faults.clients import servers
 from tests.proofs.faults.proxy import Proxy
 from tests.proofs.faults.servers import Server
-from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year.beside import other_actors
 from tests.proofs.year.book import Broken
-from tests.proofs.year.crew import YearActor, make_common, make_player
+from tests.proofs.year.crew import YearActor, find_wrong, make_common, make_player
 from tests.proofs.year.other_service import url_of
 from tests.proofs.year.player import Asked, OverHTTP, Player
-from tests.proofs.year.promises import History, find_wrong_authors, scrub_all
+from tests.proofs.year.promises import scrub_all
+from tests.proofs.year.releases import release
 from tests.proofs.year.requests import KIND
 from tests.support import book as support
 from tests.support.campaign import CampaignReport, Servers, take_turns
@@ -37,7 +37,7 @@ from tests.support.databases import opened
 from tests.support.following import Follower
 from tests.support.load import Caller, acting
 from tests.support.processes import PATIENCE
-from tests.support.watching import Watched, watching
+from tests.support.watching import watching
 from tests.support.world import World
 
 CREW = (*["nova"] * 2, *["claimer"] * 5, "agent", "operator", "reader", "hostile")
@@ -93,9 +93,6 @@ class Year(faults.Campaign):
             if time.monotonic() - began > seconds:
                 break
         self.report.seconds = time.monotonic() - began
-        for player in self.players:
-            for what, number in player.counts.items():
-                self.book.counts[what] += number
         return self.report
 
     def _round(self, unsure: list[set[str]], seconds: float) -> None:
@@ -132,18 +129,8 @@ class Year(faults.Campaign):
             if self.damaged:
                 scrub_all(db)
                 self.damaged = False
-            for what in self._broken(db):
+            for what in find_wrong(db, (), self.year_actors, self.authors):
                 self.book.blame(what)
-
-    def _broken(self, db: Database) -> Iterator[str]:
-        now = read_ledger(db)
-        for actor in self.year_actors:
-            yield from actor.differences(now)
-        yield from (f"{each.invariant.name}: {each.examples}" for each in invariants.violations(db))
-        healed, left = scrub_all(db)
-        yield from (f"18: {number} {what} were mended" for what, number in healed.items() if number)
-        yield from (f"{each} is not so" for each in left)
-        yield from (f"17: {each}" for each in find_wrong_authors(db, self.authors, History()))
 
     def _look_for_alarms(self, port: int) -> None:
         """Blame a worker that has said that the data is wrong."""
@@ -155,6 +142,7 @@ class Year(faults.Campaign):
         """Return what can be done to this database and its workers, by name."""
         more = {"worker stopped": self.stop_worker, "table cleared": self.clear_table, "rush": self.rush}
         more["other service"] = self.write_beside
+        more |= {f"worker of a release: {each}": partial(self.serve, each) for each in ("before", "next")}
         return super().faults() | more
 
     def stop_worker(self) -> None:
@@ -206,20 +194,27 @@ class Year(faults.Campaign):
 
     def write_beside(self) -> None:
         """The OpenStack service writes too for a while, by one process, and then no more."""
-        watched = Watched()
         with opened(self.database.url(self.database.port), patient=True) as db:
             takeover.release(db)
             given = (self.players, self.common, self.workers.ports, self.caller, self.book)
             with (
                 other_actors([url_of(db)], *given, self.random.randrange(2**31)) as actors,
-                watching(db, watched, 0.05, self.common),
+                watching(db, self.book, 0.05, self.common),
                 acting(actors, faults.CLIENT_ENDS_S),
             ):
                 time.sleep(BESIDE_S)
             takeover.finish(db)
         self.year_actors += (each for each in actors if isinstance(each, YearActor))
-        for too_much in watched.too_much:
-            self.book.blame(f"1: {too_much}")
+
+    def serve(self, name: str) -> None:
+        """A worker of another release serves for a while, on the schema that this release makes."""
+        port = self.random.choice(self.workers.ports[1:])
+        release(name).run(self.workers.folder / f"{port}.conf", "manage", "db", "sync").check_returncode()
+        self._stop(port)
+        self.workers.start(port, forker=release(name).forker)
+        time.sleep(BESIDE_S)
+        self._stop(port)
+        self.workers.start(port)
 
     def clear_table(self) -> None:
         """Somebody deletes all rows of a table of ours that the service makes again."""

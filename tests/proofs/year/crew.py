@@ -1,16 +1,20 @@
 """The clients of a year by the clock, each in a thread with a book of its own."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from placement.db import invariants
 from placement.db.coexistence.checksums import BLOCK_BITS
+from placement.db.database import Database
+from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year.book import Book, Broken, unequal
 from tests.proofs.year.player import Kind, Names, Player, Way
+from tests.proofs.year.promises import History, find_healed, find_wrong_authors, find_wrong_reads
 from tests.proofs.year.requests import KIND, OF_CLIENT
 from tests.support import bodies
 from tests.support import book as support
-from tests.support.client import Sender
+from tests.support.client import Client, Sender
 from tests.support.load import Actor
 from tests.support.world import World, new_uuid
 
@@ -18,6 +22,7 @@ CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 FIRST = ("provider",) * 3 + ("stock",) * 4 + ("allocations",) * 2 + ("reshape",) * 2
 LOOKED_FOR, MUCH = "CUSTOM_LOOKED_FOR", 4
 """A class that only the host of a looker has, and how much of it."""
+QUESTIONS = "questions after a write"
 WITH_CARD = f"resources_H={LOOKED_FOR}:{MUCH}&resources_C=VGPU:1&group_policy=none"
 
 
@@ -72,6 +77,7 @@ class YearActor(Actor):
             answer = self.player.send(kind, asked)
         except Broken as broken:
             raise support.Violation(str(broken)) from broken
+        self.book.count(f"{self.player.name}: {kind.name} {answer.status or 'no answer'}")
         if answer.lost and kind.undo:
             self.unsure |= asked.uuids
             names = self.player.names
@@ -107,7 +113,7 @@ class Looker(Actor):
 
     def __init__(self, *given: Any, sender: Sender, apart: bool) -> None:
         super().__init__(*given)
-        self.sender, self.looks, self.inside = sender, 0, False
+        self.sender, self.inside = sender, False
         world = World(self.caller)
         world.call("PUT", f"/resource_classes/{LOOKED_FOR}")
         between = [world.provider for _ in range(2**BLOCK_BITS * apart)]
@@ -139,7 +145,7 @@ class Looker(Actor):
         return answer.status < 300
 
     def _require(self, holds: bool, what: str) -> None:
-        self.looks += 1
+        self.book.count(QUESTIONS)
         if not holds:
             raise support.Violation(f"7: {what}")
 
@@ -160,3 +166,26 @@ class Looker(Actor):
     def _offers(self, query: str) -> list[set[str]]:
         found = self.caller.sure(f"/allocation_candidates?{query}")["allocation_requests"]
         return [set(one["allocations"]) for one in found]
+
+
+def find_differences(db: Database, clients: Sequence[Client], actors: Sequence[Any]) -> Iterator[str]:
+    """Hold the books, and what each server shows, against a database that nobody writes now."""
+    for client in clients[:1]:
+        # Whoever looks for room removes expired holds.
+        client.send("GET", "/allocation_candidates?resources=VCPU:1")
+    now = read_ledger(db)
+    for actor in actors:
+        if isinstance(actor, YearActor):
+            yield from actor.differences(now)
+    for client in clients:
+        yield from find_wrong_reads(client, now)
+
+
+def find_wrong(
+    db: Database, clients: Sequence[Client], actors: Sequence[Any], authors: Mapping[str, tuple[str, str]]
+) -> Iterator[str]:
+    """Do so, and hold the database against what it says of itself."""
+    yield from find_differences(db, clients, actors)
+    yield from (f"{each.invariant.name}: {each.examples}" for each in invariants.violations(db))
+    yield from find_healed(db)
+    yield from (f"17: {each}" for each in find_wrong_authors(db, authors, History()))

@@ -192,24 +192,22 @@ def _invariants(quiet: Quiet) -> Iterator[str]:
 
 def _nothing_healed(quiet: Quiet) -> Iterator[str]:
     """The scrub mends what an event has damaged, and nothing else."""
-    healed, left = scrub_all(quiet.db)
-    if not quiet.book.damaged:
-        yield from (f"{number} {what} were mended" for what, number in healed.items() if number)
-    yield from (f"{each} is not so and was not mended" for each in left)
+    yield from find_healed(quiet.db, quiet.book.damaged)
     quiet.book.damaged = False
 
 
 def scrub_all(db: Database) -> tuple[dict[str, int], list[str]]:
     """Compare and mend everything; return what was mended, and what is left."""
-    healed: dict[str, int] = {}
-    left = []
-    options = scrub.ScrubOptions(thorough=True, wait_s=None)
-    for stage in scrub.STAGES:
-        part = stage.go_on(db, -scrub.BEYOND, stage.size, options)
-        for what, number in part.healed.items():
-            healed[what] = healed.get(what, 0) + number
-        left += [each.invariant.name for each in part.left if each.invariant.broken]
-    return healed, left
+    healed, left = scrub.scrub_all(db)
+    return healed, [each.invariant.name for each in left if each.invariant.broken]
+
+
+def find_healed(db: Database, is_damaged: bool = False) -> Iterator[str]:
+    """Yield what a scrub mends, unless something has damaged it, and what it leaves."""
+    healed, left = scrub_all(db)
+    if not is_damaged:
+        yield from (f"{number} {what} were mended" for what, number in healed.items() if number)
+    yield from (f"{each} is not so and was not mended" for each in left)
 
 
 def _mirror_is_whole(quiet: Quiet) -> Iterator[str]:
