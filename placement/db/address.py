@@ -31,7 +31,7 @@ def parse(text: str) -> URL:
     except (exc.ArgumentError, ValueError):
         url = None
     # On PostgreSQL, a host that begins with one of these characters is the path of a socket.
-    if not text.strip():
+    if url is None and not text.strip():
         raise UnusableUrl("it is empty")
     if url is None or "@" in (url.host or "")[1:]:
         raise UnusableUrl(
