@@ -277,7 +277,8 @@ def test_what_goes_wrong_inside_the_flush_is_fatal_at_start_up_only(
     raised = ZeroDivisionError if isinstance(error, ZeroDivisionError) else exc.PlacementClientError
     with pytest.raises(raised, match="lost"):
         tracker.update_available_resource(None, startup=True)
-    assert not caplog.records
+    # The server of these tests logs too, when it is busy.
+    assert not [each for each in caplog.records if each.name.startswith("placement.")]
     tracker.update_available_resource(None)
     assert "the next period tries again" in caplog.text
 
