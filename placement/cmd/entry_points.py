@@ -14,7 +14,7 @@ INTERRUPTED = 130
 """The exit code that shells report of a program that Ctrl-C ended."""
 
 CLOSED = 141
-"""The exit code that shells report of a program whose output nobody reads any more."""
+"""The exit code that shells report of a program that wrote to a closed pipe."""
 
 
 def _run(module: str) -> int:
@@ -31,7 +31,7 @@ def _run(module: str) -> int:
         # A normal exit would wait for threads that ask a service, which may not answer.
         os._exit(INTERRUPTED)
     except BrokenPipeError:
-        # Whoever reads the output has ended, as in "| head". Python would write the rest at its end.
+        # The program that read the output has ended, as in "| head". At its exit Python would write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED
     except ExtensionNotUsable as error:

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_policy import opts as policy_opts
 
+from placement.conf import yaml_file
 from placement.conf.options import BY_GROUP
 
 PROJECT = "placement"
@@ -85,8 +86,7 @@ def _find_undecodable(argv: Sequence[str], files: Sequence[str] | None) -> str:
         try:
             Path(path).read_bytes().decode()
         except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            return f"{path}:{line}: this is not UTF-8."
+            return f"{yaml_file.explain_undecodable(path, error)}."
         except OSError:
             continue
     return "A configuration file is not UTF-8."

@@ -45,9 +45,14 @@ def _explain(path: Path, error: Exception) -> str:
         line = path.read_text().count("\n", 0, error.position) + 1
         return f"{path}:{line}: this is not YAML: a control character is not allowed"
     if isinstance(error, UnicodeDecodeError):
-        line = error.object.count(b"\n", 0, error.start) + 1
-        return f"{path}:{line}: this is not UTF-8"
+        return explain_undecodable(path, error)
     return f"{path} is not YAML: {error}"
+
+
+def explain_undecodable(path: Path | str, error: UnicodeDecodeError) -> str:
+    """Return which line of a file is not UTF-8; the error is of the decoding of the whole file."""
+    line = error.object.count(b"\n", 0, error.start) + 1
+    return f"{path}:{line}: this is not UTF-8"
 
 
 def _find_mark(error: yaml.MarkedYAMLError) -> tuple[int, str]:

@@ -29,10 +29,10 @@ def parse(text: str) -> URL:
     try:
         url = make_url(text)
     except (exc.ArgumentError, ValueError):
+        if not text.strip():
+            raise UnusableUrl("it is empty") from None
         url = None
-    # On PostgreSQL, a host that begins with one of these characters is the path of a socket.
-    if url is None and not text.strip():
-        raise UnusableUrl("it is empty")
+    # On PostgreSQL, a host that begins with an @ is the path of a socket.
     if url is None or "@" in (url.host or "")[1:]:
         raise UnusableUrl(
             "it cannot be parsed; in a password, @ is written as %40, and the port is a number"

@@ -288,9 +288,6 @@ def subtract_surplus(
 
 # Capacity and units
 
-_bound = capacity_of(_inventories)
-
-
 def _select_names(table: Table) -> tuple[Label[str], Label[str]]:
     """Return the uuid of the provider and the name of the class of a row."""
     of_provider = _providers.c.id == table.c.resource_provider_id
@@ -305,9 +302,9 @@ _over_capacity = select(
     *_select_names(_inventories),
     # The sum is read from the ledger, because a counter can be wrong.
     _ledger_sum.label("used"),
-    cast(_bound, Float).label("capacity"),
+    cast(capacity_of(_inventories), Float).label("capacity"),
     # A reshape can write inventory with a negative capacity, which alone is not an excess.
-).where(_ledger_sum > 0, _ledger_sum > _bound)
+).where(_ledger_sum > 0, _ledger_sum > capacity_of(_inventories))
 
 _of_inventory = (_allocations.c.resource_provider_id == _inventories.c.resource_provider_id) & (
     _allocations.c.resource_class_id == _inventories.c.resource_class_id

@@ -204,8 +204,7 @@ _ADD_IF_ROOM = CompiledStatement(
         _inventories.c.max_unit >= _amount,
         _amount % statements.step_of(_inventories) == 0,
         # The product is not rounded down: usage is a whole number, so it fits both or neither.
-        _inventories.c.used + _amount
-        <= statements.capacity_of(_inventories),
+        _inventories.c.used + _amount <= statements.capacity_of(_inventories),
     ),
     "key",
     "by",

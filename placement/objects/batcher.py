@@ -162,7 +162,7 @@ class Batcher(Generic[Q, A]):
         try:
             self._wait_for_answer(mine)
         except BaseException:
-            # Something ended this thread. Nobody may wait for it.
+            # An exception ends this thread, so no other question may wait for this one.
             with self._lock:
                 if mine in self._waiting:
                     self._waiting.remove(mine)
@@ -175,8 +175,8 @@ class Batcher(Generic[Q, A]):
             return
         with self._lock:
             if mine in self._waiting:
-                # The present answer takes long. Nobody else waits for it: neither those who wait already, nor
-                # those who come before it is there.
+                # The present answer takes long. No other question waits for it: neither those that wait
+                # already, nor those that come before the answer is there.
                 self._is_slow = True
                 self._arrived.notify()
                 for each in self._waiting:

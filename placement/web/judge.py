@@ -51,15 +51,13 @@ class Judges:
                 yield at
 
     def _judge_of(self, schema: Any) -> Callable[[Any], Any]:
-        made = self._made.get(id(schema))
-        return self._compile(schema) if made is None else made[1]
-
-    def _compile(self, schema: Any) -> Callable[[Any], Any]:
-        with self._compiling:
-            if id(schema) not in self._made:
-                judge = fastjsonschema.compile(_mend(schema), formats=self._formats, use_default=False)
-                self._made[id(schema)] = schema, judge
-            return self._made[id(schema)][1]
+        if id(schema) not in self._made:
+            with self._compiling:
+                # Another thread may have compiled it while this one waited.
+                if id(schema) not in self._made:
+                    judge = fastjsonschema.compile(_mend(schema), formats=self._formats, use_default=False)
+                    self._made[id(schema)] = schema, judge
+        return self._made[id(schema)][1]
 
 
 def close_pattern(pattern: str) -> str:

@@ -251,8 +251,10 @@ class Damage:
         """Return whether a kind of database can hold it."""
         return kind in NO_NUMBERS.get(self.how, (kind,))
 
-    def apply(self, db: Database) -> None:
-        """Do it, as a program does that the database does not stop."""
+    def apply(self, db: Database) -> bool:
+        """Do it, as a program does that the database does not stop; return whether the column can hold it."""
+        if not self.fits(db.dialect):
+            return False
         with unguarded(db) as connection:
             for name in self.tables.split():
                 table = models.whole_metadata().tables[name]
@@ -264,6 +266,7 @@ class Damage:
                 change = update(table).where(*own).values(self._values(table))
                 statement = delete(table).where(*own) if self.how == "removed" else change
                 assert connection.execute(statement).rowcount >= 1, f"{self} has struck nothing"
+        return True
 
     def _values(self, table: Table) -> dict[str, Any]:
         kept = {"updated_at": table.c.updated_at} if "updated_at" in table.c else {}

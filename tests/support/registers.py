@@ -120,13 +120,6 @@ def ended(hold: Hold) -> Effect:
     return lambda state: [None] if state is not None and state.hold == hold else []
 
 
-def not_held(at: float) -> Effect:
-    """It was not held, or its hold was over then."""
-    return lambda state: (
-        [state] if state is None or state.hold is None or state.hold[0] <= at else []
-    )
-
-
 def shown_held(generation: int | None) -> Effect:
     """It was shown among those that are held, with this generation; None: it was not."""
 

@@ -209,7 +209,6 @@ class Year(faults.Campaign):
     def serve(self, name: str) -> None:
         """A worker of another release serves for a while, on the schema that this release makes."""
         port = self.random.choice(self.workers.ports[1:])
-        release(name).run(self.workers.folder / f"{port}.conf", "manage", "db", "sync").check_returncode()
         self._stop(port)
         self.workers.start(port, forker=release(name).forker)
         time.sleep(BESIDE_S)
