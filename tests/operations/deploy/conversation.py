@@ -1,15 +1,17 @@
 """What every deployment must get right, and a load that notices a lost request."""
 
 from collections import Counter
+from typing import Any, Self
 from urllib.parse import urlencode
 
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.client import headers
+from tests.support.book import Book
+from tests.support.client import VERSION, Answer, headers
 from tests.support.deployment import Site
 from tests.support.effort import drawn_by_run
-from tests.support.ledger import AMOUNTS, Ledger, some_hosts
+from tests.support.load import Caller, Claimant, acting, settle
 from tests.support.processes import ENDS_S
 from tests.support.world import World, new_uuid
 
@@ -76,18 +78,49 @@ def counted_claims(site: Site) -> int:
     )
 
 
+CLIENTS, REST_S = 4, 0.01
 DRAW = drawn_by_run(__name__)
 """One source for all loads: two on one site do not make the same consumers."""
 
 
-class Load(Ledger):
+class _Strict(Caller):
+    """A way to a site where no request may fail."""
+
+    def send(self, method: str, path: str, body: Any = None, version: str = VERSION) -> Answer:
+        answer = super().send(method, path, body, version)
+        if answer.status not in (200, 204):
+            self._book.blame(f"{method} {path}: {answer}")
+        return answer
+
+
+class _Client(Claimant):
+    """Reads and claims, and rests: without a rest it takes the processors from what is reloaded."""
+
+    def act(self) -> None:
+        self.stopping.wait(REST_S)
+        self.caller.send("GET", f"/resource_providers/{self.hosts[0]}/usages")
+        super().act()
+
+
+class Load:
     """Clients that read, claim and give back; every request must succeed."""
 
     def __init__(self, site: Site) -> None:
-        super().__init__(
-            [site], some_hosts(site, 2), DRAW.randrange(2**31), clients=4, steady=True
-        )
+        self._site, self.book = site, Book()
+        world, seed = World(site), str(DRAW.randrange(2**31))
+        self._hosts = [world.host(VCPU=10**6, MEMORY_MB=10**8) for _ in range(2)]
+        caller = _Strict([site], self.book)
+        given = caller, self.book, seed
+        self._clients = [_Client(f"client {n}", *given, hosts=self._hosts) for n in range(CLIENTS)]
         self._counted = counted_claims(site)
+        self._acting = acting(self._clients)
+
+    def __enter__(self) -> Self:
+        self._acting.__enter__()
+        return self
+
+    def __exit__(self, *given: Any) -> None:
+        self._acting.__exit__(*given)
 
     @property
     def claimed(self) -> int:
@@ -97,14 +130,16 @@ class Load(Ledger):
     @property
     def failures(self) -> list[str]:
         """What did not succeed."""
-        return self.unexpected + self.book.violations
+        return self.book.violations
 
     def check_shown(self) -> None:
         """No request failed, what was acknowledged is what is there, and the metrics say so too."""
+        settle(self._clients)
         assert not self.failures, self.failures[:5]
-        (site,) = self.sites
-        held = Counter(host for page in self.pages for host in page.sets)
-        for host in self.hosts:
-            expected = {name: held[host] * amount for name, amount in AMOUNTS.items()}
-            assert World(site).usages(host) == expected
-        assert counted_claims(site) - self._counted == self.claimed
+        sets = [page.sets for each in self._clients for page in each.living]
+        for host in self._hosts:
+            held = Counter[str]()
+            for each in sets:
+                held.update(each.get(host, {}))
+            assert Counter(World(self._site).usages(host)) == held
+        assert counted_claims(self._site) - self._counted == self.claimed

@@ -1,6 +1,6 @@
-"""The bad days of PostgreSQL with a synchronous standby, each under claims without pause.
+"""The bad days of PostgreSQL with a synchronous standby, each under the clients of a year.
 
-``python -m tests.proofs.faults --database standby --seconds N --seed S``.
+``python -m tests.proofs.year --database standby --seconds N --seed S``.
 """
 
 import functools
@@ -8,40 +8,37 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.proofs.faults.campaign import FaultReport
 from tests.proofs.faults.standby import Member, pair, url_of
+from tests.proofs.year.sites import OPTIONS, SiteCrew, soak
 from tests.support import deployment
-from tests.support.days import Lived, Soak, soak
-from tests.support.deployment import Site
-from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
-from tests.support.processes import PATIENCE
 
 SHORT = "&statement_timeout=2&read_timeout=6"
 FAULT_S = 3.0
 
 
-def promote(ledger: Ledger, new: Member) -> float:
+def promote(crew: SiteCrew, new: Member) -> float:
     """Promote the standby; return when the last client was refused after that."""
     new.promote()
     promoted = time.monotonic()
-    ledger.wait_for_progress()
-    return ledger.refused_since(promoted)
+    crew.wait_for_progress()
+    return crew.refused_since(promoted)
 
 
-def fail_over(ledger: Ledger, old: Member, new: Member) -> float:
+def fail_over(crew: SiteCrew, old: Member, new: Member) -> float:
     """Kill the primary and promote the standby; return when the last client was refused after that."""
     old.kill()
     if new.process is None or not new.process.runs:
         new.start()
-    return promote(ledger, new)
+    return promote(crew, new)
 
 
 @dataclass
 class Pair:
-    """Two servers of which one is the primary, and who serves them."""
+    """Two servers of which one is the primary."""
 
     primary: Member
     standby: Member
-    sites: list[Site]
 
     def exchange(self) -> None:
         """The standby has taken over; the old primary, which must be dead, follows it."""
@@ -50,57 +47,55 @@ class Pair:
         self.primary.require_standby()
 
 
-Day = Callable[[Pair, Ledger], float]
+Day = Callable[[Pair, SiteCrew], float]
 """Does it, and returns how long clients were refused after there was a primary that could commit."""
 
 
-def primary_killed(running: Pair, ledger: Ledger) -> float:
+def primary_killed(running: Pair, crew: SiteCrew) -> float:
     """SIGKILL, and the standby is promoted."""
     running.standby.require_none()
-    refused_s = fail_over(ledger, running.primary, running.standby)
+    refused_s = fail_over(crew, running.primary, running.standby)
     running.exchange()
     return refused_s
 
 
-def primary_frozen(running: Pair, ledger: Ledger) -> float:
+def primary_frozen(running: Pair, crew: SiteCrew) -> float:
     """SIGSTOP: it goes on to accept connections and never answers. It is fenced after the promotion."""
     old = running.primary
     running.standby.require_none()
     old.freeze()
-    refused_s = promote(ledger, running.standby)
+    refused_s = promote(crew, running.standby)
     old.kill()
     running.exchange()
     return refused_s
 
 
-def primary_restarted(running: Pair, ledger: Ledger) -> float:
+def primary_restarted(running: Pair, crew: SiteCrew) -> float:
     """SIGKILL, and it comes back as what it was."""
     running.primary.kill()
     running.primary.start()
-    return _streams(running, ledger)
+    return _streams(running, crew)
 
 
-def standby_restarted(running: Pair, ledger: Ledger) -> float:
+def standby_restarted(running: Pair, crew: SiteCrew) -> float:
     """SIGKILL; nothing can be committed until it is back."""
     running.standby.kill()
     time.sleep(FAULT_S)
     running.standby.start()
-    return _streams(running, ledger)
+    return _streams(running, crew)
 
 
-def standby_frozen(running: Pair, ledger: Ledger) -> float:
+def standby_frozen(running: Pair, crew: SiteCrew) -> float:
     """SIGSTOP for a while."""
     running.standby.freeze()
     time.sleep(FAULT_S)
     running.standby.thaw()
-    return _streams(running, ledger)
+    return _streams(running, crew)
 
 
-def _streams(running: Pair, ledger: Ledger) -> float:
+def _streams(running: Pair, crew: SiteCrew) -> float:
     running.standby.wait_streaming(running.primary)
-    began = time.monotonic()
-    ledger.wait_for_progress()
-    return ledger.wait_calm(began)
+    return crew.wait_calm()
 
 
 DAYS: dict[str, Day] = {
@@ -112,26 +107,14 @@ DAYS: dict[str, Day] = {
 }
 
 
-def live(running: Pair, day: str, seed: int) -> Lived:
-    """Live through one day; return what it was like.
-
-    :raises AssertionError: a promise was broken, or refusals did not end in time.
-    """
-    hosts = some_hosts(running.sites[0])
-    began = time.monotonic()
-    with Ledger(running.sites, hosts, seed) as ledger:
-        ledger.wait_for_progress()
-        refused_s = DAYS[day](running, ledger)
-        assert refused_s < RECOVERS_S * PATIENCE, f"clients were refused for {refused_s:.1f} s"
-    ledger.check(url_of(running.primary))
-    return Lived.under(ledger, day, time.monotonic() - began, refused_s)
-
-
-def run(seconds: float, seed: int) -> Soak:
+def run(seconds: float, seed: int) -> FaultReport:
     """Live through days for so long; everything it starts ends with it."""
-    with pair() as (one, two), deployment.several([url_of(one, two, more=SHORT)] * 2) as served:
+    with pair() as (one, two), deployment.several([url_of(one, two, more=SHORT)] * 2, **OPTIONS) as served:
         one.require_standby()
-        running = Pair(one, two, served)
-        days = dict.fromkeys(DAYS, functools.partial(live, running))
+        running, crew = Pair(one, two), SiteCrew(served, seed)
+        days = {name: functools.partial(day, running) for name, day in DAYS.items()}
         pids = {f"service {n}": site.master.pid for n, site in enumerate(served)}
-        return soak("PostgreSQL with a synchronous standby", days, lambda: pids, seconds, seed)
+        return soak(
+            "PostgreSQL with a synchronous standby",
+            crew, days, lambda: crew.check(url_of(running.primary)), lambda: pids, seconds,
+        )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from placement import errors
 from placement.db import engine, schema, standard_names
 from placement.db.database import Database, Transaction
-from tests.proofs.faults.servers import Server, server
+from tests.proofs.faults.servers import PostgreSQL, Server, server
 from tests.support.databases import opened
 from tests.support.service import Service, configure
 
@@ -101,3 +101,25 @@ def test_a_server_that_takes_no_writes_is_left_after_a_while(
     assert connection_of(database) == before
 
     assert connection_of(database) != before
+
+
+@pytest.fixture
+def standby() -> Iterator[Service]:
+    """The service on a PostgreSQL server that is in recovery: a cluster failed over without us."""
+    with server("postgresql") as made:
+        assert isinstance(made, PostgreSQL)
+        url = made.url(made.port)
+        with opened(url) as db:
+            schema.sync(db)
+            service = Service(configure("sqlite", placement_database__connection=url), db)
+            made.become_standby()
+            yield service
+
+
+def test_a_standby_serves_reads_and_says_that_it_takes_no_writes(standby: Service) -> None:
+    """It is 503, not 500: another server may take them."""
+    refused = standby.request("POST", "/resource_providers", json={"name": "a"}, version="1.39")
+
+    assert refused.status_int == 503, refused.text
+    assert "takes no writes" in refused.json["errors"][0]["detail"]
+    assert standby.request("GET", "/resource_providers").status_int == 200

@@ -11,13 +11,13 @@ import threading
 import psycopg2
 import pytest
 
-from placement.db import scrub
 from tests.proofs.faults.failovers import SHORT, fail_over, promote
 from tests.proofs.faults.standby import Member, pair, url_of
+from tests.proofs.year.crew import find_differences
+from tests.proofs.year.sites import OPTIONS, RECOVERS_S, SiteCrew
 from tests.support import deployment
 from tests.support.databases import opened
 from tests.support.deployment import Site
-from tests.support.ledger import RECOVERS_S, Ledger, some_hosts
 from tests.support.processes import PATIENCE, wait_until
 
 
@@ -59,37 +59,35 @@ def check_who_wakes_up(frozen: Member) -> None:
 def test_a_standby_is_promoted_under_load() -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")
-    scrubbing = {"OS_PLACEMENT_DATABASE__SCRUB_SHARE": "50"}
+    scrubbing = OPTIONS | {"OS_PLACEMENT_DATABASE__SCRUB_SHARE": "50"}
     with (
         pair() as (one, two),
         deployment.several([url_of(one, two, more=SHORT)] * 2, **scrubbing) as served,
     ):
-        with Ledger(served, some_hosts(served[0]), seed) as ledger:
-            ledger.wait_for_progress()
+        crew = SiteCrew(served, seed)
+        with crew.at_work():
+            crew.wait_for_progress()
             # What is acknowledged from here on never leaves the primary.
             two.kill()
-            ledger.wait_for_progress()
-            refused_s = fail_over(ledger, one, two)
-        # Whoever gives back a claim that is lost hears of it.
-        missed = [each for each in ledger.unexpected if each.startswith("DELETE 404")]
-        assert ledger.unexpected == missed
-        stored = ledger.whole(url_of(two))
-        lost = len(missed) + len(ledger.present - stored) + len(ledger.absent & stored)
-        print(f"asynchronous: {lost} of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
+            crew.wait_for_progress()
+            refused_s = fail_over(crew, one, two)
+        assert not crew.book.violations, crew.book.violations[:5]
+        with opened(url_of(two)) as db:
+            lost = len(list(find_differences(db, (), crew.actors)))
+        print(f"asynchronous: {lost} of {sum(crew.acknowledged)} lost, refused {refused_s:.1f} s")
         assert lost > 0
         assert refused_s < RECOVERS_S * PATIENCE
 
         one.rewind(two)
         two.require_standby()
         check_what_no_standby_has(served[0], one)
-        with Ledger(served, some_hosts(served[0]), seed) as ledger:
-            ledger.wait_for_progress()
+        crew = SiteCrew(served, seed + 1)
+        with crew.at_work():
+            crew.wait_for_progress()
             two.freeze()
-            refused_s = promote(ledger, one)
+            refused_s = promote(crew, one)
         check_who_wakes_up(two)
-        ledger.check(url_of(one))
-        # What was lost was lost whole: nothing is left of it that only a scrub would see.
-        with opened(url_of(one)) as db:
-            assert scrub.scrub_all(db) == ({}, [])
-        print(f"synchronous: 0 of {sum(ledger.acknowledged)} lost, refused {refused_s:.1f} s")
+        # What was lost before was lost whole: nothing is left of it that only a scrub would see.
+        crew.check(url_of(one))
+        print(f"synchronous: 0 of {sum(crew.acknowledged)} lost, refused {refused_s:.1f} s")
         assert refused_s < RECOVERS_S * PATIENCE

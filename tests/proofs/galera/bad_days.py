@@ -1,6 +1,6 @@
-"""The bad days of a Galera cluster behind HAProxy, each under claims without pause.
+"""The bad days of a Galera cluster behind HAProxy, each under the clients of a year.
 
-``python -m tests.proofs.faults --database galera --writers one|all`` has all of them; the test suite some.
+``python -m tests.proofs.year --database galera --writers one|all`` has all of them; the test suite some.
 """
 
 import contextlib
@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from subprocess import TimeoutExpired
 from typing import Any
 
+from tests.proofs.faults.campaign import FaultReport
 from tests.proofs.galera.balanced import CONFIGURATIONS, DATABASE, Balanced, balanced
+from tests.proofs.year.sites import SiteCrew, live_through, soak
 from tests.support.clusters import ClusterNode
-from tests.support.days import Lived, Soak, soak
-from tests.support.following import Follower
 from tests.support.galera import Node, galera_cluster
-from tests.support.ledger import Ledger, some_hosts
-from tests.support.load import Caller, acting
 from tests.support.network import machines
 from tests.support.processes import wait_until
 
-Day = Callable[[Balanced, Ledger], float]
+Day = Callable[[Balanced, SiteCrew], float]
 """Does it, and returns how long clients were refused after there was a healthy majority, at the most."""
 
 STOP_S = 60
@@ -30,21 +28,14 @@ FREED_S = 45.0
 """Claims whose machine was cut off keep their hosts for lock_timeout and idle_transaction_timeout: 25 s."""
 
 
-def wait_calm(ledger: Ledger) -> float:
-    """Wait until nobody is refused any more, and return how long that took from now."""
-    since = time.monotonic()
-    ledger.wait_for_progress()
-    return ledger.wait_calm(since)
-
-
 def without(leave: Callable[[Any], object], come_back: Callable[[Any], object]) -> Day:
     """Return a day on which the node that takes writes leaves, and comes back when the others work."""
 
-    def lived(running: Balanced, ledger: Ledger) -> float:
+    def lived(running: Balanced, crew: SiteCrew) -> float:
         victim: ClusterNode = running.cluster.writer()
         leave(victim)
         victim.wait_given_up()
-        refused_s = wait_calm(ledger)
+        refused_s = crew.wait_calm()
         come_back(victim)
         return refused_s
 
@@ -57,16 +48,16 @@ def partition(victim: Node) -> None:
     wait_until("it notices", lambda: victim.status("wsrep_ready") == "OFF")
 
 
-def balancers_restarted(running: Balanced, ledger: Ledger) -> float:
+def balancers_restarted(running: Balanced, crew: SiteCrew) -> float:
     """One HAProxy after the other, with all connections."""
     refused_s = 0.0
     for balancer in running.balancers:
         balancer.restart()
-        refused_s = max(refused_s, wait_calm(ledger))
+        refused_s = max(refused_s, crew.wait_calm())
     return refused_s
 
 
-def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
+def nodes_rolled(running: Balanced, crew: SiteCrew) -> float:
     """Each node is stopped in order and started again."""
     refused_s = 0.0
     for node in running.cluster.nodes:
@@ -74,14 +65,14 @@ def nodes_rolled(running: Balanced, ledger: Ledger) -> float:
         with contextlib.suppress(TimeoutExpired):
             node.running.popen.wait(STOP_S)
         node.wait_given_up()
-        refused_s = max(refused_s, wait_calm(ledger))
+        refused_s = max(refused_s, crew.wait_calm())
         node.start()
         node.wait_ready()
         running.cluster.wait_complete()
     return refused_s
 
 
-def services_rolled(running: Balanced, ledger: Ledger) -> float:
+def services_rolled(running: Balanced, crew: SiteCrew) -> float:
     """Each service process but the first is stopped in order and started again.
 
     The first shows what one holds after a long time.
@@ -90,21 +81,21 @@ def services_rolled(running: Balanced, ledger: Ledger) -> float:
     for service in running.services[1:]:
         service.stop()
         service.start()
-        refused_s = max(refused_s, wait_calm(ledger))
+        refused_s = max(refused_s, crew.wait_calm())
     return refused_s
 
 
-def api_machine_cut_off(running: Balanced, ledger: Ledger) -> float:
+def api_machine_cut_off(running: Balanced, crew: SiteCrew) -> float:
     """One API machine reaches no node; the other goes on. Returns how long the first took afterwards."""
     lonely = running.machines[0]
     nodes = [node.machine for node in running.cluster.nodes]
     lonely.lose(nodes)
     others = [n for n, service in enumerate(running.services) if service.machine is not lonely]
     for _ in range(3):
-        ledger.wait_for_progress(others, FREED_S)
+        crew.wait_for_progress(others, FREED_S)
         time.sleep(CUT_S / 3)
     lonely.find(nodes)
-    return wait_calm(ledger)
+    return crew.wait_calm()
 
 
 DAYS: dict[str, Day] = {
@@ -126,26 +117,28 @@ NETWORK_DAYS: dict[str, Day] = {
 """They need machines of their own."""
 
 
-def live(running: Balanced, days: Mapping[str, Day], day: str, seed: int) -> Lived:
-    """Live through one of the days, with a mirror that follows; return what it was like.
+def live(running: Balanced, crew: SiteCrew, days: Mapping[str, Day], name: str) -> float:
+    """Live through one of the days; return for how long clients were refused.
 
     :raises AssertionError: a promise was broken, or refusals did not end in time.
     """
-    hosts = some_hosts(running.sites[0])
-    began = time.monotonic()
-    ledger = Ledger(running.sites, hosts, seed, restarting=day.startswith("services"))
-    # It asks each service in turn, behind which are other nodes.
-    follower = Follower("follower", Caller(running.sites, ledger.book), ledger.book, str(seed))
-    with ledger, acting([follower]):
-        ledger.wait_for_progress()
-        refused_s = days[day](running, ledger)
-        running.cluster.wait_complete()
-        refused_s = max(refused_s, wait_calm(ledger))
-    follower.settle()
-    assert follower.parts, "the follower has read everything each time"
-    for node in running.cluster.nodes:
-        ledger.check(f"{node.url(DATABASE)}?{running.cluster.read_your_writes}")
-    return Lived.under(ledger, day, time.monotonic() - began, refused_s)
+    return live_through(
+        crew, name, functools.partial(_complete, days[name], running), lambda: check(running, crew)
+    )
+
+
+def _complete(day: Day, running: Balanced, crew: SiteCrew) -> float:
+    refused_s = day(running, crew)
+    running.cluster.wait_complete()
+    return max(refused_s, crew.wait_calm())
+
+
+def check(running: Balanced, crew: SiteCrew) -> None:
+    """Hold all nodes against the books."""
+    assert crew.follower.parts, "the follower has read everything each time"
+    first = running.cluster.writer()
+    nodes = [first, *(each for each in running.cluster.nodes if each is not first)]
+    crew.check(*(f"{node.url(DATABASE)}?{running.cluster.read_your_writes}" for node in nodes))
 
 
 @contextlib.contextmanager
@@ -166,7 +159,7 @@ def on_loopback(writers: str) -> Iterator[Balanced]:
         yield running
 
 
-def run(writers: str, seconds: float, seed: int, *, network: bool = False) -> Soak:
+def run(writers: str, seconds: float, seed: int, *, network: bool = False) -> FaultReport:
     """Live through days for so long; everything it starts ends with it.
 
     :param network: on machines of their own, with the days that need them.
@@ -179,11 +172,12 @@ def run(writers: str, seconds: float, seed: int, *, network: bool = False) -> So
 
 def live_on(
     running: Balanced, topology: str, days: Mapping[str, Day], seconds: float, seed: int
-) -> Soak:
+) -> FaultReport:
     """Live through days for so long."""
 
     def pids() -> dict[str, int]:
         return {each.name: each.process.pid for each in running.services if each.process}
 
-    lives = dict.fromkeys(days, functools.partial(live, running, days))
-    return soak(topology, lives, pids, seconds, seed)
+    crew = SiteCrew(running.sites, seed)
+    lives = {name: functools.partial(_complete, day, running) for name, day in days.items()}
+    return soak(topology, crew, lives, lambda: check(running, crew), pids, seconds)

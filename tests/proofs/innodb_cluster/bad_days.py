@@ -1,11 +1,12 @@
-"""The bad days of a group of MySQL servers behind HAProxy or MySQL Router, each under claims without pause.
+"""The bad days of a group of MySQL servers behind HAProxy or MySQL Router, each under the clients of a year.
 
-``python -m tests.proofs.faults --database innodb-cluster`` has all of them; the test suite some.
+``python -m tests.proofs.year --database innodb-cluster`` has all of them; the test suite some.
 """
 
 import contextlib
 from collections.abc import Iterator
 
+from tests.proofs.faults.campaign import FaultReport
 from tests.proofs.galera.bad_days import (
     Day,
     api_machine_cut_off,
@@ -13,14 +14,12 @@ from tests.proofs.galera.bad_days import (
     live_on,
     nodes_rolled,
     services_rolled,
-    wait_calm,
     without,
 )
 from tests.proofs.galera.balanced import PRIMARY, Balanced, Choosing, balanced
 from tests.proofs.innodb_cluster.router import Routing
-from tests.support.days import Soak
+from tests.proofs.year.sites import SiteCrew
 from tests.support.innodb_cluster import Member, innodb_cluster
-from tests.support.ledger import Ledger
 from tests.support.network import machines
 
 CHOOSERS: dict[str, Choosing] = {"haproxy": PRIMARY, "router": Routing()}
@@ -34,12 +33,12 @@ KERNEL = {
 """Of each server, as docs/howto/mysql-innodb-cluster.rst says."""
 
 
-def primary_switched(running: Balanced, ledger: Ledger) -> float:
+def primary_switched(running: Balanced, crew: SiteCrew) -> float:
     """Each member becomes the primary, in order and while clients write."""
     refused_s = 0.0
     for member in running.cluster.nodes[1:] + running.cluster.nodes[:1]:
         running.cluster.make_primary(member)
-        refused_s = max(refused_s, wait_calm(ledger))
+        refused_s = max(refused_s, crew.wait_calm())
     return refused_s
 
 
@@ -82,7 +81,7 @@ def on_loopback(through: str) -> Iterator[Balanced]:
         yield running
 
 
-def run(through: str, seconds: float, seed: int, *, network: bool = False) -> Soak:
+def run(through: str, seconds: float, seed: int, *, network: bool = False) -> FaultReport:
     """Live through days for so long; everything it starts ends with it.
 
     :param through: one of ``CHOOSERS``.

@@ -1,4 +1,4 @@
-"""Some days of ``tests.proofs.faults --database innodb-cluster``: PROMISE 4, 5 and 7 behind what chooses."""
+"""Some days of ``tests.proofs.year --database innodb-cluster``: PROMISE 4, 5 and 7 behind what chooses."""
 
 import random
 
@@ -7,6 +7,7 @@ import pytest
 from tests.proofs.galera.bad_days import live
 from tests.proofs.galera.balanced import balanced
 from tests.proofs.innodb_cluster.bad_days import CHOOSERS, DAYS, NETWORK_DAYS, machined
+from tests.proofs.year.sites import SiteCrew
 from tests.support.innodb_cluster import Group
 
 
@@ -16,8 +17,9 @@ def test_nothing_acknowledged_is_lost_on_a_bad_day(group: Group, through: str) -
     seed = random.randrange(1, 2**31)
     print(f"seed {seed}")
     with balanced(group, CHOOSERS[through]) as running:
+        crew = SiteCrew(running.sites, seed)
         for day in ("primary killed", "primary frozen", "primary switched", "balancers restarted"):
-            print(live(running, DAYS, day, seed))
+            print(day, live(running, crew, DAYS, day))
 
 
 @pytest.mark.parametrize("through", CHOOSERS)
@@ -26,5 +28,6 @@ def test_nothing_acknowledged_is_lost_when_the_network_breaks(through: str) -> N
     seed = random.randrange(1, 2**31)
     print(f"seed {seed}")
     with machined(through) as running:
+        crew = SiteCrew(running.sites, seed)
         for day in NETWORK_DAYS:
-            print(live(running, NETWORK_DAYS, day, seed))
+            print(day, live(running, crew, NETWORK_DAYS, day))

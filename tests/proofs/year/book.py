@@ -43,6 +43,25 @@ def unequal(known: Any, shown: Any, where: str = "") -> Iterator[str]:
         yield f"{where.strip()}: {known} and {shown}"
 
 
+@dataclass(frozen=True)
+class Open:
+    """A write whose answer was lost: its consumers as they were, and as it leaves them.
+
+    ``after``: None if the service chose where they are.
+    """
+
+    asked: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any] | None
+
+    def explains(self, shown: Mapping[str, Any]) -> bool:
+        """Return whether its consumers can be so: the write took place whole, or not at all."""
+        if shown == self.before or shown == self.after:
+            return True
+        steps = {uuid: (was["generation"] if was else 0) + 1 for uuid, was in self.before.items()}
+        return self.after is None and steps == {u: now and now["generation"] for u, now in shown.items()}
+
+
 @dataclass
 class Book:
     """What clients know together.
@@ -50,7 +69,8 @@ class Book:
     ``held``: consumers that lose their allocations when their hold ends. ``ended``: those of them whose hold
     has ended, and which may be there or not. ``over``: provider and class of which more may be in use than
     there is, because an inventory was made smaller. ``authors``: user and request, by the request's id.
-    ``damaged``: something has changed the tables by hand since the last scrub.
+    ``damaged``: something has changed the tables by hand since the last scrub. ``open``: writes whose answer
+    was lost. ``unsure``: the uuids that these name.
     """
 
     ledger: Ledger = field(default_factory=lambda: {"consumers": {}, "providers": {}})
@@ -62,6 +82,8 @@ class Book:
     over: set[tuple[str, str]] = field(default_factory=set)
     authors: dict[str, tuple[str, str]] = field(default_factory=dict)
     damaged: bool = False
+    open: list[Open] = field(default_factory=list)
+    unsure: set[str] = field(default_factory=set)
 
     @property
     def consumers(self) -> dict[str, Any]:

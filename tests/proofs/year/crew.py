@@ -1,21 +1,25 @@
 """The clients of a year by the clock, each in a thread with a book of its own."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from placement.db import invariants
 from placement.db.coexistence.checksums import BLOCK_BITS
 from placement.db.database import Database
 from tests.proofs.replay.ledger import read_ledger
-from tests.proofs.year.book import Book, Broken, unequal
-from tests.proofs.year.player import Kind, Names, Player, Way
+from tests.proofs.year.book import Book, Broken, Open, unequal
+from tests.proofs.year.player import Asked, Kind, Names, Player, Way
 from tests.proofs.year.promises import History, find_healed, find_wrong_authors, find_wrong_reads
 from tests.proofs.year.requests import KIND, OF_CLIENT
 from tests.support import bodies
 from tests.support import book as support
-from tests.support.client import Client, Sender
-from tests.support.load import Actor
+from tests.support.client import NOTHING, Answer, Sender
+from tests.support.following import Follower
+from tests.support.load import Actor, Caller, acting
 from tests.support.world import World, new_uuid
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
@@ -26,10 +30,13 @@ QUESTIONS = "questions after a write"
 WITH_CARD = f"resources_H={LOOKED_FOR}:{MUCH}&resources_C=VGPU:1&group_policy=none"
 
 
-def make_common(world: World, count: int, capacity: int) -> list[str]:
-    """Make hosts on which all clients claim, and which none changes."""
+def make_common(world: World, count: int, capacity: int, owner: int = 0x0FFFFF0) -> list[str]:
+    """Make hosts on which all clients claim, and which none changes.
+
+    :param owner: the number of the first, which is no number of a client.
+    """
     stock = dict.fromkeys(CLASSES, capacity)
-    return [world.host(f"10fffff{n}-0000-4000-8000-000000000000", **stock) for n in range(count)]
+    return [world.host(f"1{owner + n:07x}-0000-4000-8000-000000000000", **stock) for n in range(count)]
 
 
 def make_player(
@@ -60,15 +67,14 @@ class YearActor(Actor):
         super().__init__(*given)
         self.player = player
         self.lines = lines or OF_CLIENT[player.name]
-        self.acts = 0
-        # Writes without an answer may have happened, or may still happen.
-        self.unsure: set[str] = set()
+        self.acts = self._made = 0
 
     def act(self) -> None:
         # A reshape needs what comes first here; by chance it would come late.
         names = FIRST if any(each.name == "reshape" for each in self.lines) else ()
-        first = self.acts < len(names)
-        kind = KIND[names[self.acts]] if first else self.random.choice(self.lines)
+        first = self._made < len(names)
+        kind = KIND[names[self._made]] if first else self.random.choice(self.lines)
+        self._made += first
         self.acts += 1
         try:
             asked = kind.draw(self.player)
@@ -79,14 +85,36 @@ class YearActor(Actor):
             raise support.Violation(str(broken)) from broken
         self.book.count(f"{self.player.name}: {kind.name} {answer.status or 'no answer'}")
         if answer.lost and kind.undo:
-            self.unsure |= asked.uuids
-            names = self.player.names
-            names.epoch += 2 * bool(self.unsure.intersection(names.consumers))
-            names.built += bool(self.unsure.intersection(names.providers))
+            self._note_open(kind, asked)
+        if answer.status == NOTHING:
+            # What serves is being started again.
+            self.stopping.wait(0.2)
+
+    def _note_open(self, kind: Kind, asked: Asked) -> None:
+        """Note a write without an answer: it may have happened, or may still happen."""
+        book, names = self.player.book, self.player.names
+        uuids = {uuid for uuid in asked.uuids if self._owns(uuid) and uuid.startswith("5")}
+        chosen, is_sent = kind.name == "claims", asked.path.startswith(("/allocations", "/reshaper"))
+        # A hold can end by itself.
+        if uuids and not uuids & book.held and (is_sent or (chosen and "hold_s" not in asked.body)):
+            then = book.copied()
+            if is_sent:
+                kind.apply(replace(self.player, book=then), asked, Answer(204))
+            before, after = ({uuid: each.consumers.get(uuid) for uuid in uuids} for each in (book, then))
+            book.open.append(Open(str(asked), deepcopy(before), after if is_sent else None))
+        book.unsure |= asked.uuids
+        names.epoch += 2 * bool(book.unsure.intersection(names.consumers))
+        if book.unsure.intersection(names.providers):
+            names.built += 1
+            self._made = 0
 
     def differences(self, now: Any) -> Iterator[str]:
         """Yield where the tables are not what was acknowledged."""
         book, mine = self.player.book, str(self.player.names.owner)
+        for each in book.open:
+            shown = {uuid: now["consumers"].get(uuid) for uuid in each.before}
+            if not each.explains(shown):
+                yield f"{self.player.name} {mine}: {each} was not answered, and left {shown}"
         sure = {
             part: [uuid for uuid in book.ledger[part].keys() | now[part].keys() if self._knows(uuid)]
             for part in ("consumers", "providers")
@@ -98,9 +126,51 @@ class YearActor(Actor):
                     if part == "consumers" or not what.startswith("generation"):
                         yield f"{self.player.name} {mine}: {uuid}, by the book and as it is: {what}"
 
+    def _owns(self, uuid: str) -> bool:
+        return uuid[1:8] == f"{self.player.names.owner:07x}"
+
     def _knows(self, uuid: str) -> bool:
-        owner = f"{self.player.names.owner:07x}"
-        return uuid[1:8] == owner and uuid not in self.unsure and uuid not in self.player.book.held
+        book = self.player.book
+        return self._owns(uuid) and uuid not in book.unsure and uuid not in book.held
+
+
+class Crew:
+    """Clients on one cloud, each with its book, and mirrors that follow; they are at work again and again.
+
+    :param names: the kinds of the clients.
+    :param way: returns the way to the servers of the client with a number.
+    :param owner: the number of the first client; a second crew on one database has others.
+    """
+
+    ENDS_S = 150.0
+    """Within which a client ends what it has begun."""
+
+    def __init__(
+        self, caller: Caller, book: support.Book, names: Sequence[str], way: Callable[[int], Way], seed: int,
+        *, common: int = 6, capacity: int = 60, owner: int = 1
+    ) -> None:  # fmt: skip
+        self.caller, self.book, self.seed = caller, book, seed
+        self.authors: dict[str, tuple[str, str]] = {}
+        last = owner + len(names)
+        self.common = make_common(World(caller), common, capacity, 0x0FFFFF0 if owner == 1 else last)
+        self.players = [self.player(owner + n, name, way(n)) for n, name in enumerate(names)]
+        self.actors: list[YearActor] = []
+        self.follower = Follower("follower", caller, book, str(seed))
+        self._times = 0
+
+    def player(self, number: int, name: str, way: Way) -> Player:
+        """Return another client."""
+        return make_player(number, name, way, self.common, self.authors, self.seed)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Let all clients act, and a new mirror follow, until the end of the block."""
+        self._times += 1
+        given = self.caller, self.book, f"{self.seed} {self._times}"
+        self.actors = [YearActor(each, f"{each.name} {each.names.owner}", *given) for each in self.players]
+        self.follower = Follower("follower", *given)
+        with acting([*self.actors, self.follower], self.ENDS_S):
+            yield
 
 
 class Looker(Actor):
@@ -168,7 +238,7 @@ class Looker(Actor):
         return [set(one["allocations"]) for one in found]
 
 
-def find_differences(db: Database, clients: Sequence[Client], actors: Sequence[Any]) -> Iterator[str]:
+def find_differences(db: Database, clients: Sequence[Sender], actors: Sequence[Any]) -> Iterator[str]:
     """Hold the books, and what each server shows, against a database that nobody writes now."""
     for client in clients[:1]:
         # Whoever looks for room removes expired holds.
@@ -182,7 +252,7 @@ def find_differences(db: Database, clients: Sequence[Client], actors: Sequence[A
 
 
 def find_wrong(
-    db: Database, clients: Sequence[Client], actors: Sequence[Any], authors: Mapping[str, tuple[str, str]]
+    db: Database, clients: Sequence[Sender], actors: Sequence[Any], authors: Mapping[str, tuple[str, str]]
 ) -> Iterator[str]:
     """Do so, and hold the database against what it says of itself."""
     yield from find_differences(db, clients, actors)

@@ -121,9 +121,9 @@ class InProcess:
 
 
 class OverHTTP:
-    """Servers on some ports, each request to the next one; an answer that never came has status 0."""
+    """Servers at some ports or URLs, each request to any of them; one without an answer has status 0."""
 
-    def __init__(self, ports: Sequence[int], dice: random.Random) -> None:
+    def __init__(self, ports: Sequence[int | str], dice: random.Random) -> None:
         self._clients = [Client(port, kept=False, timeout_s=SLOW_S) for port in ports]
         self._dice = dice
 

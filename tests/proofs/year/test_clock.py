@@ -1,0 +1,33 @@
+"""The short version of ``python -m tests.proofs.year``: every event once, on every database.
+
+``PLACEMENT_FAULT_SECONDS`` (default 0, and 40 in the long mode) and ``PLACEMENT_SEED`` are the command's
+options; the report with its seed is printed.
+"""
+
+import os
+import random
+
+import pytest
+
+from tests.proofs.faults.servers import KINDS
+from tests.proofs.year import clock
+from tests.support.effort import LONG
+
+SECONDS = float(os.environ.get("PLACEMENT_FAULT_SECONDS", 40 if LONG else 0))
+SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
+ELSEWHERE = (*clock.OF_RELEASES, "other service")
+"""Tests of their own are about these events, which take longer than the others together."""
+EVENTS = {"sqlite": 7, "postgresql": 15, "mysql": 15}
+GRANTED = ("nova: allocations 204", "claimer: claims 200", "agent: stock 200", "operator: plan 200")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind == "sqlite" else pytest.mark.ci) for kind in sorted(KINDS)]
+)
+def test_every_promise_is_kept_whatever_happens(kind: str) -> None:
+    report = clock.run(kind, SECONDS, SEED, without=() if LONG else ELSEWHERE)
+
+    report.require_kept()
+    assert min(report.counts[each] for each in GRANTED) > 0, report.counts
+    assert len(report.faults) >= EVENTS[kind] - ("disk full" in " ".join(report.left_out))
+    assert all(report.faults.values()), report.faults
