@@ -67,7 +67,7 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
         (
             "placement/extensions/claims/writing.py",
             "extensions/claims/test_claims extensions/plans/test_plans extensions/claims/test_claims_model"
-            " proofs/races/test_gang_races proofs/histories/test_histories proofs/faults/test_campaign"
+            " proofs/races/test_gang_races proofs/histories/test_histories proofs/year/test_clock"
             " proofs/replay/test_replay",
             "client/test_flush search/test_packing operations/ops/test_schema_history unit/web/test_request",
         ),

@@ -100,7 +100,7 @@ class Year(faults.Faults):
             if self.damaged:
                 scrub_all(db)
                 self.damaged = False
-            for what in find_wrong(db, (), [*self.crew.actors, *self.others], self.crew.authors):
+            for what in find_wrong(db, [self.caller], [*self.crew.actors, *self.others], self.crew.authors):
                 self.book.blame(what)
 
     def _look_for_alarms(self, port: int) -> None:

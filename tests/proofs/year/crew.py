@@ -249,6 +249,11 @@ def find_differences(db: Database, clients: Sequence[Sender], actors: Sequence[A
             yield from actor.differences(now)
     for client in clients:
         yield from find_wrong_reads(client, now)
+        groups = {name for each in actors if isinstance(each, YearActor) for name in each.player.book.groups}
+        for name in sorted(groups):
+            answer = client.send("GET", f"/-/groups/{name}")
+            if answer.status == 200 and not answer.json["kept"]:
+                yield f"the rule of a group is broken: {answer.text}"
 
 
 def find_wrong(
