@@ -95,6 +95,10 @@ class Book:
         """The providers by uuid."""
         return self.ledger["providers"]
 
+    def knows(self, uuid: str) -> bool:
+        """Return whether its state is sure: no write of it is open, and no hold of it can end."""
+        return uuid not in self.unsure and uuid not in self.held and uuid not in self.ended
+
     def copied(self) -> "Book":
         """Return the book as it is now; the authors stay shared."""
         kept, self.authors = self.authors, {}

@@ -130,8 +130,7 @@ class YearActor(Actor):
         return uuid[1:8] == f"{self.player.names.owner:07x}"
 
     def _knows(self, uuid: str) -> bool:
-        book = self.player.book
-        return self._owns(uuid) and uuid not in book.unsure and uuid not in book.held
+        return self._owns(uuid) and self.player.book.knows(uuid)
 
 
 class Crew:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from tests.proofs.year.book import Sets
+from tests.proofs.year.book import Broken, Sets
 from tests.proofs.year.player import CLASSES, Player
 
 OWNERS = (("red", "ann"), ("red", "bob"), ("blue", "ann"))
@@ -41,8 +41,11 @@ def read_generation(player: Player, uuid: str) -> int:
 
 def read_consumer_generation(player: Player, consumer: str) -> int | None:
     """Return the generation of a consumer; now and then another one."""
-    shown = player.ask(f"/allocations/{consumer}") or {}
-    now: int | None = shown.get("consumer_generation")
+    shown = player.ask(f"/allocations/{consumer}")
+    now: int | None = shown and shown.get("consumer_generation")
+    known = player.book.consumers.get(consumer, {"generation": None})["generation"]
+    if not player.exact and shown and now != known and player.book.knows(consumer):
+        raise Broken("what was acknowledged is there", f"{consumer} is at {now}, by the book {known}")
     return now if player.dice.random() < 0.92 else 7
 
 
