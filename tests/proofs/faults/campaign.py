@@ -21,6 +21,8 @@ from tests.support.world import World
 WORKERS = 3
 WRITTEN = ("200", "201", "204")
 FAULT_S = 1.5
+CUTS = 15
+"""COMMITs that are cut at a time: some are of transactions that only read."""
 PAUSE_S = 0.7 if LONG else 0.1
 """After the first write that succeeds again; longer pauses let more clients be in the middle of something."""
 TIMEOUT_S = 10.0
@@ -163,8 +165,8 @@ class Faults:
     def cut_commits(self, moment: Any) -> None:
         """Cut the connections of the next COMMITs."""
         before = self.proxy.cuts
-        self.proxy.traps = [moment] * 5
-        wait_until("five COMMITs were cut", lambda: self.proxy.cuts >= before + 5)
+        self.proxy.traps = [moment] * CUTS
+        wait_until("the COMMITs were cut", lambda: self.proxy.cuts >= before + CUTS)
 
     def cut_all(self) -> None:
         """Cut every connection, three times."""
