@@ -26,6 +26,8 @@ CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 FIRST = ("provider",) * 3 + ("stock",) * 4 + ("allocations",) * 2 + ("reshape",) * 2
 LOOKED_FOR, MUCH = "CUSTOM_LOOKED_FOR", 4
 """A class that only the host of a looker has, and how much of it."""
+LOOKS = 0.5
+"""The share of the acknowledged writes after which a client looks at what it has written."""
 QUESTIONS = "questions after a write"
 WITH_CARD = f"resources_H={LOOKED_FOR}:{MUCH}&resources_C=VGPU:1&group_policy=none"
 
@@ -86,9 +88,29 @@ class YearActor(Actor):
         self.book.count(f"{self.player.name}: {kind.name} {answer.status or 'no answer'}")
         if answer.lost and kind.undo:
             self._note_open(kind, asked)
+        elif kind.undo and answer.status < 300 and self.random.random() < LOOKS:
+            for uuid in sorted(filter(self._can_look, asked.uuids)):
+                self._look_at(uuid, str(asked))
         if answer.status == NOTHING:
             # What serves is being started again.
             self.stopping.wait(0.2)
+
+    def _look_at(self, uuid: str, asked: str) -> None:
+        """See that what was acknowledged is there."""
+        book, is_consumer = self.player.book, uuid.startswith("5")
+        path = f"/allocations/{uuid}" if is_consumer else f"/resource_providers/{uuid}/inventories"
+        shown = self.player.ask(path)
+        if shown is None:
+            return
+        if is_consumer:
+            known = book.consumers.get(uuid, {"generation": None})["generation"], book.sets(uuid)
+            sets = {host: each["resources"] for host, each in shown["allocations"].items()}
+            there = shown.get("consumer_generation"), sets
+        else:
+            known = book.providers[uuid]["inventories"]
+            there = shown["inventories"]
+        if there != known:
+            raise support.Violation(f"{asked} was acknowledged, and {uuid} is {there}, not {known}")
 
     def _note_open(self, kind: Kind, asked: Asked) -> None:
         """Note a write without an answer: it may have happened, or may still happen."""
@@ -128,6 +150,12 @@ class YearActor(Actor):
 
     def _owns(self, uuid: str) -> bool:
         return uuid[1:8] == f"{self.player.names.owner:07x}"
+
+    def _can_look(self, uuid: str) -> bool:
+        """Return whether it is known and read quickly: a hold does not end at once."""
+        book = self.player.book
+        there = uuid.startswith("5") or uuid in book.providers
+        return self._owns(uuid) and uuid not in book.unsure and there
 
     def _knows(self, uuid: str) -> bool:
         return self._owns(uuid) and self.player.book.knows(uuid)

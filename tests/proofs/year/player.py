@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 from tests.proofs.year.book import Book, Broken
 from tests.support.client import NOTHING, VERSION, Answer, Client
+from tests.support.processes import PATIENCE
 from tests.support.service import Service
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-SLOW_S = 30.0
+SLOW_S = 30.0 * PATIENCE
 """Three deadlines of a request: no answer takes longer."""
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_FPGA")

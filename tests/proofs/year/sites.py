@@ -80,14 +80,21 @@ class SiteCrew(Crew):
         return AtSite(self.sites[place], report)
 
     def wait_for_progress(self, places: Sequence[int] = (), within_s: float = RECOVERS_S + 15) -> None:
-        """Wait until each of these sites (all) has acknowledged some more writes."""
+        """Wait until each of these sites (all) has acknowledged some more writes.
+
+        :raises AssertionError: that takes too long, or a promise is broken.
+        """
         wanted = places or range(len(self.sites))
         before = list(self.acknowledged)
         wait_until(
             f"sites {list(wanted)} acknowledge writes",
-            lambda: all(self.acknowledged[place] > before[place] + SOME for place in wanted),
+            lambda: (
+                self.book.violations
+                or all(self.acknowledged[place] > before[place] + SOME for place in wanted)
+            ),
             within_s,
         )
+        assert not self.book.violations, self.book.violations[:5]
 
     def wait_calm(self) -> float:
         """Wait until no client was refused for ``CALM_S``; return how long from now that took to begin.
