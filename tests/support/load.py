@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tests.support import bodies
-from tests.support.bodies import Sets
-from tests.support.book import Book, ConsumerPage, Violation
+from tests.support.book import Book, Violation
 from tests.support.client import NOTHING, VERSION, Answer, Sender
 
 
@@ -99,56 +97,3 @@ def settle(actors: Sequence[Actor]) -> None:
             actor.settle()
         except AssertionError as violation:
             actor.book.blame(f"{actor.name}: {violation}")
-
-
-class Claimant(Actor):
-    """Claims, changes and releases sets over the hosts."""
-
-    def __init__(self, *given: Any, hosts: Sequence[str]) -> None:
-        super().__init__(*given)
-        self.hosts = hosts
-        self.living: list[ConsumerPage] = []
-        self.ended: set[str] = set()
-
-    def act(self) -> None:
-        if len(self.living) < 4:
-            self.living.append(ConsumerPage(self.new_uuid(), self.book))
-        page = self.random.choice(self.living)
-        if page.generation is not None and page.may_end and self.random.random() < 0.3:
-            self.write(page, {})
-        else:
-            self.write(page, self.some_sets())
-        if page.generation is None and not page.open and not page.sets:
-            self.living.remove(page)
-            self.ended.add(page.uuid)
-
-    def some_sets(self) -> Sets:
-        """Return a claim of one or two hosts."""
-        hosts = self.random.sample(self.hosts, self.random.randint(1, 2))
-        return {
-            host: {"VCPU": self.random.randint(1, 3), "MEMORY_MB": self.random.randint(1, 3)}
-            for host in hosts
-        }
-
-    def write(self, page: ConsumerPage, sets: Sets) -> None:
-        """Send a replacement; after a lost answer read again, or send it again as it was."""
-        body = bodies.entry(sets, page.generation)
-        for _ in range(2):
-            answer = self.caller.send("PUT", f"/allocations/{page.uuid}", body)
-            if page.answered(answer, sets):
-                return
-            if not answer.lost or self.random.random() < 0.5:
-                break
-        if not answer.lost and answer.status != 409:
-            raise Violation(f"a claim was answered {answer}")
-        if answer.lost or answer.code == "placement.concurrent_update":
-            self._read(page)
-
-    def _read(self, page: ConsumerPage) -> None:
-        body = self.caller.sure(f"/allocations/{page.uuid}")
-        sets = {host: held["resources"] for host, held in body["allocations"].items()}
-        page.read(body.get("consumer_generation"), sets)
-
-    def settle(self) -> None:
-        for page in self.living:
-            self._read(page)

@@ -211,6 +211,7 @@ class Looker(Actor):
     def __init__(self, *given: Any, sender: Sender, apart: bool) -> None:
         super().__init__(*given)
         self.sender, self.inside = sender, False
+        self._written: list[str] = []
         world = World(self.caller)
         world.call("PUT", f"/resource_classes/{LOOKED_FOR}")
         between = [world.provider for _ in range(2**BLOCK_BITS * apart)]
@@ -238,13 +239,14 @@ class Looker(Actor):
     def _write(self, method: str, path: str, body: Any = None) -> bool:
         """Say whether it was done; one may be stopped again and again by transactions of others."""
         answer = self.sender.send(method, path, body)
+        self._written = [*self._written[-5:], f"{method} {path} {body}: {answer.status} {answer.text}"]
         self._require(answer.status in (200, 204, 409), f"{method} {path}: {answer}")
         return answer.status < 300
 
     def _require(self, holds: bool, what: str) -> None:
         self.book.count(QUESTIONS)
         if not holds:
-            raise support.Violation(f"7: {what}")
+            raise support.Violation(f"7: {what}; after {self._written}")
 
     def _look(self, used: int) -> None:
         """Ask for the host alone, and with the card; for what is in use, and for the tree."""
