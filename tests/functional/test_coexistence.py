@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from placement.cmd import status
 from placement.db import invariants
-from placement.db.coexistence import state, takeover, watch
+from placement.db.coexistence import checksums, state, takeover, watch
 from placement.db.database import Database
 from placement.db.engine import make_engine
 from tests.support.both_services import (
@@ -135,6 +135,23 @@ def test_searches_see_what_leaves_every_sum_of_ids_as_it_was(both: Both) -> None
     assert both.found("resources=CUSTOM_A:1") == {HOST}
     old.rename_class("CUSTOM_A", "CUSTOM_B")
     assert both.found("resources=CUSTOM_B:1") == {HOST}
+
+
+def test_searches_see_a_removed_consumer_whose_id_another_has(both: Both) -> None:
+    """SQLite gives it to the next one; a removal steps no generation of a provider."""
+    old = both.old
+    # Their hosts are in two blocks of ids.
+    for _ in range(2**checksums.BLOCK_BITS):
+        old.create_provider(new_uuid(), new_uuid())
+    both.add_other()
+    old.claim(OLD_CONSUMER, {HOST: {"VCPU": 4}})
+    assert both.found("resources=VCPU:4") == {OTHER}
+
+    old.release(OLD_CONSUMER)
+    old.claim(CONSUMER, {OTHER: {"VCPU": 1}})
+
+    assert both.found("resources=VCPU:4") == {HOST}
+    assert both.found("resources=VCPU:1") == {HOST, OTHER}
 
 
 def test_every_other_kind_of_write_counts(both: Both) -> None:

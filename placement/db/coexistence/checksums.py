@@ -161,9 +161,16 @@ _MEMBERSHIPS = _by_block(
 )
 
 
-# Ids of consumers only grow too, and so do their generations, so equal sums mean equal sets.
+# Generations of consumers only grow, and ids too, so equal sums mean equal sets. SQLite alone gives the id of
+# a removed consumer to the next one, so there the times count as well.
+_WHEN = {"sqlite": _MARK["sqlite"].replace("{1}", "{0}"), "postgresql": "0", "mysql": "0"}
 _CONSUMERS_SIGN = CompiledStatement(
-    select(func.count(), _sum(_consumers.c.id), _sum(_consumers.c.generation))
+    select(
+        func.count(),
+        _sum(_consumers.c.id),
+        _sum(_consumers.c.generation),
+        _sum(dialects.DialectText(_WHEN, _consumers.c.created_at, type_=BigInteger())),
+    )
 )
 
 
