@@ -3,6 +3,7 @@
 The libraries of ``placement-manage`` take most of a second to load.
 """
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -24,16 +25,24 @@ def _run(module: str) -> int:
             print(import_module("placement.version").VERSION)
             return 0
         code: int = import_module(f"placement.cmd.{module}").main()
-        sys.stdout.flush()
+        # A shell can start a program without an output: ">&-".
+        if sys.stdout:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         sys.stdout.flush()
         # A normal exit would wait for threads that ask a service, which may not answer.
         os._exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The program that read the output has ended, as in "| head". At its exit Python would write the rest.
+    except OSError as error:
+        # The program that read the output has ended, as in "| head", or the disk is full.
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        # At its exit Python would write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CLOSED
+        if error.errno == errno.EPIPE:
+            return CLOSED
+        print(f"{Path(sys.argv[0]).name}: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     except ExtensionNotUsable as error:
         print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         return 1

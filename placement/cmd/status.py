@@ -167,6 +167,7 @@ SHOWN_IF_FOUND = (
 class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
     program = "placement-status"
     description = "Check whether the database is ready for the upgrade."
+    _is_checking = False
 
     def add_parsers(self, subparsers: Any) -> None:
         upgrade = subparsers.add_parser("upgrade", help="Questions about an upgrade")
@@ -180,13 +181,14 @@ class _StatusCommand(DatabaseCommand, upgradecheck.UpgradeCommands):
         configuration.read(self.conf, argv, prog=prog, version=VERSION)
         schema.require_examinable(self.database)
         upgradecheck.CONF = self.conf
-        return int(upgradecheck.run(self.conf))
+        return int(self.conf.command.action_fn())
 
     def exit_code(self, error: Exception) -> int:
-        return NOT_CHECKED if isinstance(error, schema.SchemaError) else 1
+        return NOT_CHECKED if self._is_checking or isinstance(error, schema.SchemaError) else 1
 
     def check(self) -> Code:
         """Run the checks and print their table."""
+        self._is_checking = True
         policy = common_checks.check_policy_json(self, self.conf)
         rows = [(check.title, check.result(self.database)) for check in ALWAYS_SHOWN]
         rows.append(("Policy File JSON to YAML Migration", policy))

@@ -570,6 +570,17 @@ def test_status_without_schema(command: Command, sqlite_url: str) -> None:
     assert 'Run the "placement-manage db sync" command first.' in result.stderr
 
 
+def test_status_without_a_table(command: Command, url: str, database: Database) -> None:
+    """As a restored dump leaves it that has not all tables."""
+    schema.sync(database)
+    execute(database, "DROP TABLE coexistence")
+
+    result = command("placement-status", "upgrade", "check", url=url)
+
+    assert is_one_line(result, 255)
+    assert "coexistence" in result.stderr
+
+
 # What an operator gets wrong
 
 

@@ -126,3 +126,24 @@ def test_a_program_whose_output_nobody_reads_ends_without_a_word(
         said = running.stderr.read()
 
     assert (running.wait(), said) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "said"),
+    [
+        (">/dev/full", 1, "{}: the output cannot be written: No space left on device\n"),
+        (">&-", 0, ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["placement-manage db check", "placement-status upgrade check"])
+def test_an_output_that_cannot_be_written(
+    environment: dict[str, str], synced: str, command: str, output: str, code: int, said: str
+) -> None:
+    """A full disk is told; a program without an output does what it does."""
+    named = {"OS_PLACEMENT_DATABASE__CONNECTION": synced}
+    done = subprocess.run(
+        f"{PROGRAMS}/{command} {output}",
+        shell=True, env=environment | named, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (code, said.format(command.split()[0]))
