@@ -33,6 +33,12 @@ TYPES = frozenset({"INSTANCE", "MIGRATION", None})
 _EXTENDED = "OS-EXT-SRV-ATTR"
 
 
+class NovaNotAnswered(NotAnswered):
+    """Nova answered with an error, or with something that is no answer of Nova's."""
+
+    summary = "Nova did not answer as expected"
+
+
 class PlaceHidden(Exception):
     """Nova hides the hosts of the servers from this account."""
 
@@ -179,11 +185,11 @@ class Nova:
         if answer.status_code == 404:
             return None
         if answer.status_code != 200:
-            raise NotAnswered(f"GET {path}: {_word_refusal(answer)}")
+            raise NovaNotAnswered(f"GET {path}: {_word_refusal(answer)}")
         try:
             return answer.json()[key]
         except (ValueError, KeyError, TypeError) as error:
-            raise NotAnswered(f"GET {path}: unreadable answer: {error!r}") from error
+            raise NovaNotAnswered(f"GET {path}: unreadable answer: {error!r}") from error
 
     def _list_servers(self, only: dict[str, str]) -> Iterator[tuple[str, _Server]]:
         # The list of all servers lacks deleted ones that can still be restored.
@@ -206,16 +212,16 @@ class Nova:
         while True:
             asked = urlencode(query)
             if asked in passed:
-                raise NotAnswered(f"the pages of {path} have no end")
+                raise NovaNotAnswered(f"the pages of {path} have no end")
             passed.add(asked)
             response = self._send(f"{path}?{asked}")
             if response.status_code != 200:
-                raise NotAnswered(f"GET {path}: {_word_refusal(response)}")
+                raise NovaNotAnswered(f"GET {path}: {_word_refusal(response)}")
             try:
                 page = response.json()
                 found, links = page[key], page.get(f"{key}_links", ())
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise NotAnswered(f"GET {path}: unreadable answer: {error!r}") from error
+                raise NovaNotAnswered(f"GET {path}: unreadable answer: {error!r}") from error
             yield from found
             more = [link["href"] for link in links if link["rel"] == "next"]
             if not more:

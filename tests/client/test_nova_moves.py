@@ -6,9 +6,8 @@ import pytest
 from keystoneauth1 import adapter, session
 
 from placement.client import nova_moves
-from placement.client.exceptions import NotAnswered
 from placement.client.moving import MoveRefused, PlanAround, PlanRun, RunAbandoned, RunStopped
-from placement.client.nova import Nova, PlaceHidden
+from placement.client.nova import Nova, NovaNotAnswered, PlaceHidden
 from placement.client.nova_moves import OBSTACLES, MoveKind, NovaMover, WrongNova
 from placement.client.osc.nova_steps import word_commands
 from placement.client.plans import NoPlanFound, PlansClient, consumer_of
@@ -417,8 +416,8 @@ def refuse_the_migrations(cloud: Cloud) -> None:
         (lose_the_servers, WrongNova),
         (have_other_servers, WrongNova),
         (hide_the_hosts, PlaceHidden),
-        (refuse_the_servers, NotAnswered),
-        (refuse_the_migrations, NotAnswered),
+        (refuse_the_servers, NovaNotAnswered),
+        (refuse_the_migrations, NovaNotAnswered),
     ],
 )
 def test_a_nova_that_shows_less_than_all_moves_nothing(

@@ -85,6 +85,9 @@ BROKEN = (
             (_groups.c.rule == "apart") & (func.max(_by_domain.c.members) > _groups.c.at_most),
             (_groups.c.rule == "together")
             & (func.max(_by_domain.c.members) < func.max(_in_all.c.members)),
+            # Only SQL by hand writes such a rule.
+            (_groups.c.rule != "apart") & (_groups.c.rule != "together"),
+            _groups.c.at_most < 1,
         )
     )
 )

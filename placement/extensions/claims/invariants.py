@@ -51,7 +51,8 @@ INVARIANTS = (
     Invariant(
         "groups of consumers keep their rules",
         broken_groups.BROKEN,
-        advice="An ordinary write has moved a member: move it back, or claim it again (/-/claims).",
+        advice="An ordinary write has moved a member: move it back, or claim it again (/-/claims). A rule"
+        " that is neither apart nor together, or an at_most below 1, was written by hand: write it again.",
         broken=False,
     ),
     Invariant(

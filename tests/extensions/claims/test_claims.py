@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import webob
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from placement import errors
 from placement.db import cloud_rows, invariants, models
@@ -277,6 +277,19 @@ def broken_groups(service: Service) -> int:
     """Return of how many groups ``db check`` notes that they do not keep their rules."""
     rules = next(each for each in invariants.list_invariants() if "keep their rules" in each.name)
     return service.db.snapshot(lambda tx: invariants.examine(tx, rules)).count
+
+
+@pytest.mark.parametrize("written", [{"rule": "zzz"}, {"rule": ""}, {"at_most": 0}, {"at_most": -5}])
+def test_a_rule_that_was_written_by_hand_is_noted(service: Service, written: dict[str, Any]) -> None:
+    World(service).provider(inventory={"VCPU": 8})
+    groups = {"g": {"rule": "together"}}
+    assert place(service, claim(1) | {"groups": ["g"]}, groups=groups).status_int == 200
+    sound = broken_groups(service)
+
+    change = update(claims_tables.consumer_groups).values(**written)
+    service.db.write(lambda tx: tx.connection.execute(change))
+
+    assert (sound, broken_groups(service)) == (0, 1)
 
 
 def test_a_group_that_an_ordinary_write_has_broken_is_noted(service: Service) -> None:
