@@ -26,8 +26,6 @@ CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 FIRST = ("provider",) * 3 + ("stock",) * 4 + ("allocations",) * 2 + ("reshape",) * 2
 LOOKED_FOR, MUCH = "CUSTOM_LOOKED_FOR", 4
 """A class that only the host of a looker has, and how much of it."""
-LOOKS = 0.5
-"""The share of the acknowledged writes after which a client looks at what it has written."""
 QUESTIONS = "questions after a write"
 WITH_CARD = f"resources_H={LOOKED_FOR}:{MUCH}&resources_C=VGPU:1&group_policy=none"
 
@@ -88,29 +86,29 @@ class YearActor(Actor):
         self.book.count(f"{self.player.name}: {kind.name} {answer.status or 'no answer'}")
         if answer.lost and kind.undo:
             self._note_open(kind, asked)
-        elif kind.undo and answer.status < 300 and self.random.random() < LOOKS:
+        elif kind.undo and answer.status < 300:
             for uuid in sorted(filter(self._can_look, asked.uuids)):
-                self._look_at(uuid, str(asked))
+                self._look_at(uuid, asked)
         if answer.status == NOTHING:
             # What serves is being started again.
             self.stopping.wait(0.2)
 
-    def _look_at(self, uuid: str, asked: str) -> None:
+    def _look_at(self, uuid: str, asked: Asked) -> None:
         """See that what was acknowledged is there."""
         book, is_consumer = self.player.book, uuid.startswith("5")
-        path = f"/allocations/{uuid}" if is_consumer else f"/resource_providers/{uuid}/inventories"
-        shown = self.player.ask(path)
+        part = next((each for each in ("traits", "aggregates") if each in asked.path), "inventories")
+        shown = self.player.ask(f"/allocations/{uuid}" if is_consumer else f"/resource_providers/{uuid}/{part}")
         if shown is None:
             return
         if is_consumer:
-            known = book.consumers.get(uuid, {"generation": None})["generation"], book.sets(uuid)
             sets = {host: each["resources"] for host, each in shown["allocations"].items()}
-            there = shown.get("consumer_generation"), sets
+            generation = book.consumers.get(uuid, {"generation": None})["generation"]
+            pair: Any = (shown.get("consumer_generation"), sets), (generation, book.sets(uuid))
         else:
-            known = book.providers[uuid]["inventories"]
-            there = shown["inventories"]
-        if there != known:
-            raise support.Violation(f"{asked} was acknowledged, and {uuid} is {there}, not {known}")
+            there = shown[part]
+            pair = sorted(there) if isinstance(there, list) else there, book.providers[uuid][part]
+        if pair[0] != pair[1]:
+            raise support.Violation(f"{asked} was acknowledged, and {uuid} is {pair[0]}, not {pair[1]}")
 
     def _note_open(self, kind: Kind, asked: Asked) -> None:
         """Note a write without an answer: it may have happened, or may still happen."""
