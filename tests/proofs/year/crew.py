@@ -97,7 +97,8 @@ class YearActor(Actor):
         """See that what was acknowledged is there."""
         book, is_consumer = self.player.book, uuid.startswith("5")
         part = next((each for each in ("traits", "aggregates") if each in asked.path), "inventories")
-        shown = self.player.ask(f"/allocations/{uuid}" if is_consumer else f"/resource_providers/{uuid}/{part}")
+        path = f"/allocations/{uuid}" if is_consumer else f"/resource_providers/{uuid}/{part}"
+        shown = self.player.ask(path)
         if shown is None:
             return
         if is_consumer:
