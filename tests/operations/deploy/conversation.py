@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, Self
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import requests
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,12 +17,20 @@ from tests.support.load import Actor, Caller, acting
 from tests.support.processes import ENDS_S
 from tests.support.world import World, new_uuid
 
+GROUPS = ("räck 7/slot+%2F&ünit?", "/", "/lead", "tail/", "a/b", "a//b", "a\nb", "a\n")
+"""Names of groups, as many as one claim can have."""
 
-def check(site: Site) -> None:
-    """Talk to a deployment: root, links, names with odd characters, long queries, errors."""
+
+def check(site: Site, merges_slashes: bool = False) -> None:
+    """Talk to a deployment: root, links, names with odd characters, long queries, errors.
+
+    :param merges_slashes: the server cannot pass on a path with a doubled slash, and answers 404.
+    """
     check_root(site)
     check_links(site)
     check_names(site)
+    check_groups(site, merges_slashes)
+    check_doubled_slashes(site)
     check_errors(site)
 
 
@@ -55,6 +63,37 @@ def check_names(site: Site) -> None:
     long = "in:" + ",".join(new_uuid() for _ in range(190))
     assert site.send("GET", f"/resource_providers?member_of={long}").status == 200
     assert site.send("GET", "/resource_classes/VCPU%2FX").status == 404
+
+
+def check_groups(site: Site, merges_slashes: bool) -> None:
+    """A group is found by its name, with the slashes as they are and encoded."""
+    host = World(site).host(VCPU=1)
+    member = {
+        "consumer_uuid": new_uuid(),
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+        "project_id": "project",
+        "user_id": "user",
+        "query": f"resources=VCPU:1&in_tree={host}",
+        "groups": GROUPS,
+    }
+    rules = {name: {"rule": "apart", "level": "tree"} for name in GROUPS}
+    World(site).call("POST", "/-/claims", {"claims": [member], "groups": rules})
+    for name in GROUPS:
+        for safe in ("", "/"):
+            answer = site.send("GET", f"/-/groups/{quote(name, safe=safe)}")
+            if merges_slashes and "//" in f"/{name}":
+                assert answer.status == 404, name
+            else:
+                assert (answer.status, answer.json["name"]) == (200, name)
+
+
+def check_doubled_slashes(site: Site) -> None:
+    """A doubled slash is not a slash, but right below the prefix, where an endpoint may end with one."""
+    host = World(site).host()
+    assert site.send("GET", f"/resource_providers//{host}").status == 404
+    if site.prefix:
+        assert site.send("GET", f"//resource_providers/{host}").status == 200
 
 
 def check_errors(site: Site) -> None:

@@ -133,7 +133,7 @@ def test_apache_with_uwsgi_under_a_prefix(folder: Path, environment: dict[str, s
 
 def test_apache_with_mod_wsgi_under_a_prefix(folder: Path, environment: dict[str, str]) -> None:
     with deployment.apache(folder, environment, mod_wsgi_site(folder), "wsgi", "alias") as site:
-        conversation.check(site)
+        conversation.check(site, merges_slashes=True)
         daemons = Daemons(site.url, site.master, (folder / "placement.wsgi").touch)
         # What has not read the script yet when it is touched need not begin anew.
         said = folder / "apache-error.log"
