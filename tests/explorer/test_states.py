@@ -128,6 +128,28 @@ def test_service_that_was_never_there(alone: Visitor, stage: Stage, how: str) ->
     expect(page.locator("tree-grid")).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("status", "title"),
+    [(500, "The service failed: 500"), (200, "This is not an answer of the service")],
+)
+def test_header_says_what_went_wrong(
+    alone: Visitor, stage: Stage, status: int, title: str
+) -> None:
+    """Also for the sign-in page of a proxy, which has the status 200. Nothing has refused the token."""
+    page = alone.page
+    page.clock.install()
+    page.goto(f"{alone.url}/-/explorer/")
+    stage.refuse = status
+    page.get_by_label("Token").fill("admin")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    expect(page.locator(".status")).to_have_text(title)
+
+    stage.refuse = None
+    page.clock.fast_forward(PULSE_MS)
+    alone.settle()
+
+
 def test_unknown_tree_and_wrong_address(visitor: Visitor) -> None:
     visitor.come()
     page = visitor.page

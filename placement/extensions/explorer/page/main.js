@@ -11,7 +11,7 @@ import { forgetVocabulary } from "./model/vocabulary.js";
 import { closeMenuOnMove, menuIsOpen } from "./parts/provider_menu.js";
 import "./parts/name_box.js";
 import { signIn } from "./parts/sign_in.js";
-import { errorNote } from "./parts/state_note.js";
+import { errorNote, errorTitle } from "./parts/state_note.js";
 import { address, currentPlace } from "./router.js";
 import { scheme, schemeChanges, switchScheme } from "./scheme.js";
 import { session } from "./session.js";
@@ -209,7 +209,7 @@ class ExplorerApp extends HTMLElement {
       // What it says was about the view before.
       this.#banner.replaceChildren();
       refill(view, h("h1", {}, view.heading), errorNote(error, retry));
-      this.#say(error instanceof Refusal && !error.away ? "Refused" : "No answer");
+      this.#say(errorTitle(error));
       return;
     }
     this.#say("Out of date");
