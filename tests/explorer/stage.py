@@ -17,7 +17,12 @@ RACK = str(uuid.uuid5(NAMESPACE, "rack"))
 PULSE_MS = 10_500
 """After it the page has looked for what is new."""
 MARKUP = "<img src=x onerror=\"document.title='injected'\">"
-MESSAGES = {401: b"Unauthorized", 503: b"Service Unavailable"}
+MESSAGES = {
+    200: b"Sign in first",
+    401: b"Unauthorized",
+    500: b"Internal Server Error",
+    503: b"Service Unavailable",
+}
 
 
 def key(name: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.explorer.stage import PULSE_MS, Stage, key, open_stage
 from tests.support.browser import Visitor, visiting
@@ -128,6 +128,28 @@ def test_service_that_was_never_there(alone: Visitor, stage: Stage, how: str) ->
     expect(page.locator("tree-grid")).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("status", "title"),
+    [(500, "The service failed: 500"), (200, "This is not an answer of the service")],
+)
+def test_header_says_what_went_wrong(
+    alone: Visitor, stage: Stage, status: int, title: str
+) -> None:
+    """Also for the sign-in page of a proxy, which has the status 200. Nothing has refused the token."""
+    page = alone.page
+    page.clock.install()
+    page.goto(f"{alone.url}/-/explorer/")
+    stage.refuse = status
+    page.get_by_label("Token").fill("admin")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    expect(page.locator(".status")).to_have_text(title)
+
+    stage.refuse = None
+    page.clock.fast_forward(PULSE_MS)
+    alone.settle()
+
+
 def test_unknown_tree_and_wrong_address(visitor: Visitor) -> None:
     visitor.come()
     page = visitor.page
@@ -198,6 +220,40 @@ def test_what_somebody_else_changes_is_shown_without_a_pulse(
 
     expect(top).to_contain_text("50 %")
     assert set(changing.asked) == {("GET", "/-/trees", 200)}
+
+
+def test_what_changes_between_reading_and_drawing_is_shown_without_a_pulse(
+    alone: Visitor, changing: Stage
+) -> None:
+    """The page asks for the token of the changes first, and only then for the trees."""
+    page = alone.page
+    page.add_init_script("window.setInterval = () => 0;")
+
+    def change_after_reading(route: Route) -> None:
+        answer = route.fetch()
+        changing.claim("newcomer", "shop", quiet={"VCPU": 4})
+        route.fulfill(response=answer)
+
+    page.route("**/-/trees?*", change_after_reading, times=1)
+    alone.come("#/cloud?name=quiet")
+
+    expect(page.get_by_label("Fullest trees").locator("li").first).to_contain_text("50 %")
+
+
+def test_who_may_not_read_the_changes_sees_them_with_the_pulse(
+    alone: Visitor, changing: Stage
+) -> None:
+    page = alone.page
+    page.route("**/-/changes*", lambda route: route.fulfill(status=403))
+    page.clock.install()
+    alone.come("#/cloud?name=quiet")
+    top = page.get_by_label("Fullest trees").locator("li").first
+    expect(top).to_contain_text("0 %")
+
+    changing.claim("newcomer", "shop", quiet={"VCPU": 4})
+    page.clock.fast_forward(PULSE_MS)
+
+    expect(top).to_contain_text("50 %")
 
 
 def test_provider_with_an_empty_name_is_called_by_its_uuid(browser: Browser) -> None:

@@ -45,6 +45,15 @@ def test_cloud_is_filtered_and_the_filter_is_in_the_address(visitor: Visitor) ->
     expect(page.locator(".summary")).to_have_text("1 of 6 trees with 5 providers")
 
 
+def test_filter_that_nothing_matches_is_not_called_a_lack_of_inventories(visitor: Visitor) -> None:
+    visitor.come("#/cloud?trait=CUSTOM_NOPE")
+    page = visitor.page
+
+    expect(page.locator(".summary")).to_have_text("0 of 6 trees with 0 providers")
+    totals = page.get_by_label("Capacity by class")
+    expect(totals.locator("p")).to_have_text(["No provider matches the filter."])
+
+
 def test_cell_of_the_grid_names_its_tree_and_leads_there(visitor: Visitor) -> None:
     visitor.come("#/cloud?sort=name")
     page = visitor.page

@@ -3,7 +3,7 @@
 import { announce } from "./announcer.js";
 import { isAbort, Refusal } from "./api.js";
 import { h, refill } from "./dom.js";
-import { forgetChanges, hasChanged } from "./model/changes.js";
+import { forgetChanges, hasChanged, isCounting, startCounting } from "./model/changes.js";
 import { forgetCloud } from "./model/cloud.js";
 import { forgetLinks, readLinks } from "./model/links.js";
 import { timeOfDay } from "./model/units.js";
@@ -11,7 +11,7 @@ import { forgetVocabulary } from "./model/vocabulary.js";
 import { closeMenuOnMove, menuIsOpen } from "./parts/provider_menu.js";
 import "./parts/name_box.js";
 import { signIn } from "./parts/sign_in.js";
-import { errorNote } from "./parts/state_note.js";
+import { errorNote, errorTitle } from "./parts/state_note.js";
 import { address, currentPlace } from "./router.js";
 import { scheme, schemeChanges, switchScheme } from "./scheme.js";
 import { session } from "./session.js";
@@ -51,8 +51,9 @@ class ExplorerApp extends HTMLElement {
   #busy = false;
   #refused = false;
   #freshAt = 0;
-  /** When the service last said what has changed, and whether all before that has been read. */
+  /** When the service last said what has changed. */
   #toldAt = 0;
+  /** False after a failure: then the next beat reads the view, whenever the service has told something. */
   #caughtUp = false;
   #status = h("p.status", {});
   #banner = h("div.banner-place");
@@ -87,8 +88,7 @@ class ExplorerApp extends HTMLElement {
   /** Refresh where the service does not say when; a policy may keep that from this user. */
   async #beat() {
     if (document.hidden || (this.#caughtUp && Date.now() - this.#toldAt < REFRESH_MS)) return;
-    const begunAt = Date.now();
-    if (await this.#run(true)) this.#caughtUp = this.#toldAt > 0 && this.#toldAt < begunAt;
+    await this.#run(true);
   }
 
   /** Refresh as soon as something has changed. */
@@ -96,14 +96,13 @@ class ExplorerApp extends HTMLElement {
     let pending = false;
     for (;;) {
       let pause = SOON_MS;
-      if (document.hidden || !session.token) pause = UNWAITED_MS;
-      else {
+      if (!document.hidden && session.token && isCounting()) {
         const begun = performance.now();
         try {
           const changed = await hasChanged(pending ? 0 : WAIT_S);
           this.#toldAt = Date.now();
-          pending ||= changed === true;
-          if (changed === false && performance.now() - begun < SOON_MS) pause = UNWAITED_MS;
+          pending ||= changed;
+          if (!changed && performance.now() - begun < SOON_MS) pause = UNWAITED_MS;
           const answered = performance.now();
           if (pending && await this.#run(true)) pending = false;
           // Something else is under way, or a menu is open: the page is read a little later.
@@ -153,12 +152,13 @@ class ExplorerApp extends HTMLElement {
     this.#leave.hidden = !session.token;
     if (!again) this.#status.textContent = "Reading …";
     try {
-      await readLinks(running.signal);
+      await Promise.all([startCounting(running.signal), readLinks(running.signal)]);
       await view.load(running.signal, again && view.drawn);
       if (running !== this.#running) return false;
       view.drawn = true;
       session.accept();
       this.#freshAt = Date.now();
+      this.#caughtUp = true;
       this.#refused = false;
       this.#banner.replaceChildren();
       this.#say(`Up to date at ${timeOfDay(this.#freshAt)}`, view.summary());
@@ -197,6 +197,7 @@ class ExplorerApp extends HTMLElement {
    */
   #fail(view, error) {
     const retry = () => void this.#run(false);
+    this.#caughtUp = false;
     if (error instanceof Refusal && error.status === 401) {
       const title = session.wasAccepted ? "Your token has expired" : "The service does not accept this token";
       session.end();
@@ -208,7 +209,7 @@ class ExplorerApp extends HTMLElement {
       // What it says was about the view before.
       this.#banner.replaceChildren();
       refill(view, h("h1", {}, view.heading), errorNote(error, retry));
-      this.#say(error instanceof Refusal && !error.away ? "Refused" : "No answer");
+      this.#say(errorTitle(error));
       return;
     }
     this.#say("Out of date");

@@ -8,18 +8,34 @@ const GONE = 410;
 let token = null;
 
 /**
- * Wait until something has changed, for so many seconds at most.
+ * Have the changes counted, once, before anything is read: a change after this moment is told.
+ *
+ * @param {AbortSignal} signal
+ */
+export async function startCounting(signal) {
+  if (isCounting()) return;
+  try {
+    token = (await read("-/changes", { signal })).body.next;
+  } catch (error) {
+    // A user to whom the service does not tell the changes may read all the same.
+    if (!(error instanceof Refusal)) throw error;
+  }
+}
+
+/** Whether the changes are counted. */
+export function isCounting() {
+  return token !== null;
+}
+
+/**
+ * Wait until something has changed since the last answer, for so many seconds at most.
  *
  * @param {number} seconds
- * @returns {Promise<boolean | null>} null for the first time: it is not known what has changed before
+ * @returns {Promise<boolean>}
  */
 export async function hasChanged(seconds) {
-  if (token === null) {
-    token = /** @type {string} */ ((await read("-/changes")).body.next);
-    return null;
-  }
   try {
-    const { body } = await read(`-/changes?${new URLSearchParams({ since: token, wait_s: String(seconds) })}`);
+    const { body } = await read(`-/changes?${new URLSearchParams({ since: token ?? "", wait_s: String(seconds) })}`);
     token = body.next;
     return body.trees.length > 0;
   } catch (error) {

@@ -29,6 +29,22 @@ export function emptyCloud() {
 }
 
 /**
+ * What an error is, in a few words.
+ *
+ * @param {unknown} error
+ */
+export function errorTitle(error) {
+  if (!(error instanceof Refusal)) return "This page made a mistake";
+  if (error.status === 403) return "Your token may not do this";
+  if (error.away) return "The service does not answer";
+  if (error.status === 404) return "There is no such thing";
+  if (error.status === 400) return "The service does not understand this";
+  if (error.status >= 500) return `The service failed: ${error.status}`;
+  if (error.status < 400) return "This is not an answer of the service";
+  return `Status ${error.status}`;
+}
+
+/**
  * What an error means for the visitor.
  *
  * @param {unknown} error
@@ -36,11 +52,12 @@ export function emptyCloud() {
  */
 export function errorNote(error, retry) {
   const again = h("button", { type: "button", onclick: retry }, "Try again");
+  const title = errorTitle(error);
   if (!(error instanceof Refusal)) {
-    return stateNote("!", "This page made a mistake", [String(error), again], "bad");
+    return stateNote("!", title, [String(error), again], "bad");
   }
   if (error.status === 403) {
-    return stateNote("⊘", "Your token may not do this", [
+    return stateNote("⊘", title, [
       error.rule ? h("span", {}, "The policy rule ", h("code", {}, error.rule), " says no.") : error.detail,
       "An operator can allow it in the policy file, or you can use the token of another project.",
       h("span", {}, "In a trial the token is ", h("code", {}, "admin"),
@@ -48,14 +65,13 @@ export function errorNote(error, retry) {
       again], "refused");
   }
   if (error.away) {
-    return stateNote("☁", "The service does not answer", [
+    return stateNote("☁", title, [
       error.detail || (error.status ? `It says ${error.status}.` : "Nothing came back."),
       "This page tries again by itself.", again], "away");
   }
   if (error.status === 404) {
-    return stateNote("∅", "There is no such thing", [
+    return stateNote("∅", title, [
       error.detail || "The service knows nothing under this name.", again]);
   }
-  const title = error.status === 400 ? "The service does not understand this" : `Status ${error.status}`;
   return stateNote("!", title, [error.detail, again], "bad");
 }

@@ -90,7 +90,8 @@ export class CloudView extends View {
     /** @type {Map<string, Sum>} */
     let sums = new Map();
     yield () => { sums = sumsOf(rows); };
-    yield () => refill(this.#totals, h("h2", {}, "What there is"), totalsTable(sums, cloud().whole),
+    yield () => refill(this.#totals, h("h2", {}, "What there is"),
+      rows.length || !cloud().whole ? totalsTable(sums, cloud().whole) : h("p.calm", {}, "No provider matches the filter."),
       idleNote(rows.filter((row) => row.outOfService)));
     yield () => this.#drawTop(rows, resourceClass);
     yield* this.#gridParts(this.#ordered(rows), all, resourceClass);
