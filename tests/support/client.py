@@ -56,6 +56,11 @@ class Answer:
         return self.status in UNKNOWN
 
     @property
+    def is_given_up(self) -> bool:
+        """A search took longer than it may: nothing was written, and nothing is wrong."""
+        return self.status == 503 and "search_given_up" in self.text
+
+    @property
     def code(self) -> str:
         """The code of the error; empty if there is none."""
         return self.json["errors"][0]["code"] if self.status >= 400 else ""

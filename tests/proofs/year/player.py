@@ -200,8 +200,7 @@ class Player:
         if request_id := answer.headers.get("x-openstack-request-id"):
             token = asked.token or self.token
             self.book.authors[request_id] = (token.partition(":")[0], str(asked))
-        given_up = answer.status == 503 and "search_given_up" in answer.text
-        if answer.status >= 500 and not given_up and not (self.excused and answer.lost):
+        if answer.status >= 500 and not answer.is_given_up and not (self.excused and answer.lost):
             raise Broken("no error of the service", f"{asked}: {answer.status} {answer.text[:600]}")
 
     def play(self, kind: Kind) -> Answer | None:

@@ -146,7 +146,7 @@ class Balancer(OverHTTP):
         with self._lock:
             self.sent.remove(port)
             self.written += asked.method != "GET" and answer.status < 300
-        if answer.lost:
+        if answer.lost and not answer.is_given_up:
             self.book.blame(f"refused: {asked}: {answer}")
         return answer
 

@@ -69,11 +69,11 @@ class SiteCrew(Crew):
         def report(asked: Asked, answer: Answer) -> None:
             with self._lock:
                 self.acknowledged[place] += asked.method != "GET" and answer.status in (200, 201, 204)
-                if answer.status == 503:
+                if answer.status == 503 and not answer.is_given_up:
                     self.refused.append(time.monotonic())
             if answer.status == NOTHING and not self.is_restarting:
                 self.book.blame(f"{asked}: no answer: {answer.text}")
-            told = TOLD in answer.text or "search_given_up" in answer.text or "Retry-After" in answer.headers
+            told = TOLD in answer.text or "Retry-After" in answer.headers
             if answer.status == 503 and not told:
                 self.book.blame(f"{asked} was refused without Retry-After: {answer}")
 
