@@ -34,7 +34,7 @@ _EXTENDED = "OS-EXT-SRV-ATTR"
 
 
 class NovaNotAnswered(NotAnswered):
-    """Nova answered with an error, or with something that is no answer of Nova's."""
+    """Nova refused to show something, or its answer cannot be read."""
 
     summary = "Nova did not answer as expected"
 

@@ -5,8 +5,8 @@ log of changed providers, and the sums of owners. It also notifies the watchers 
 transaction that changes what the API shows and ends without ``finish`` is rolled back
 (:meth:`placement.db.database.Database.write`).
 
-The statements are sent with COMMIT if the driver accepts several (:meth:`Transaction.change_later`), so that
-there is no round trip between the lock on a provider and the commit.
+If the driver accepts several statements, they are sent with COMMIT (:meth:`Transaction.change_later`). Then
+no answer of the database is waited for while a provider is locked.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -163,7 +163,7 @@ _MEMBERSHIPS = _by_block(
 
 # Generations of consumers only grow, and ids too, so equal sums mean equal sets. SQLite alone gives the id of
 # a removed consumer to the next one, so there the times count as well.
-_WHEN = {"sqlite": _MARK["sqlite"].replace("{1}", "{0}"), "postgresql": "0", "mysql": "0"}
+_WHEN = {"sqlite": "CAST(julianday({}) * 86400000 AS INTEGER)", "postgresql": "0", "mysql": "0"}
 _CONSUMERS_SIGN = CompiledStatement(
     select(
         func.count(),

@@ -25,14 +25,6 @@ def promote(crew: SiteCrew, new: Member) -> float:
     return crew.refused_since(promoted)
 
 
-def fail_over(crew: SiteCrew, old: Member, new: Member) -> float:
-    """Kill the primary and promote the standby; return when the last client was refused after that."""
-    old.kill()
-    if new.process is None or not new.process.runs:
-        new.start()
-    return promote(crew, new)
-
-
 @dataclass
 class Pair:
     """Two servers of which one is the primary."""
@@ -54,7 +46,8 @@ Day = Callable[[Pair, SiteCrew], float]
 def primary_killed(running: Pair, crew: SiteCrew) -> float:
     """SIGKILL, and the standby is promoted."""
     running.standby.require_none()
-    refused_s = fail_over(crew, running.primary, running.standby)
+    running.primary.kill()
+    refused_s = promote(crew, running.standby)
     running.exchange()
     return refused_s
 

@@ -7,6 +7,7 @@ nothing. ``etc/postgresql`` is used as it is shipped.
 import contextlib
 import random
 import threading
+from functools import partial
 
 import psycopg2
 import pytest
@@ -73,6 +74,9 @@ def test_a_standby_is_promoted_under_load() -> None:
         one.kill()
         two.start()
         two.promote()
+        for site in served:
+            follows = partial(site.send, "PUT", "/traits/CUSTOM_FOLLOWED")
+            wait_until("it writes again", lambda send=follows: send().status in (201, 204), RECOVERS_S)
         with opened(url_of(two), patient=True) as db:
             lost = len(list(find_differences(db, (), crew.actors)))
         print(f"asynchronous: {lost} of {sum(crew.acknowledged)} lost")

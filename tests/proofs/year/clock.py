@@ -58,6 +58,7 @@ class Year(faults.Faults):
         super().__init__(f"a year on {database.kind}", database, proxy, workers, seed)
         self.events = {name: event for name, event in self.faults().items() if name not in without}
         self.damaged = False
+        self.others: list[YearActor] = []
         self.crew = Crew(self.caller, self.book, CREW, self._way, seed)
 
     def _way(self, number: int) -> OverHTTP:
@@ -76,7 +77,7 @@ class Year(faults.Faults):
 
     def _round(self, seconds: float) -> None:
         part = CampaignReport("round", self.report.seed, violations=self.book.violations)
-        self.others: list[YearActor] = []
+        self.others = []
         with self.crew.at_work():
             take_turns(
                 part,

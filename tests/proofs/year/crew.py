@@ -20,6 +20,7 @@ from tests.support import book as support
 from tests.support.client import NOTHING, Answer, Sender
 from tests.support.following import Follower
 from tests.support.load import Actor, Caller, acting
+from tests.support.processes import PATIENCE
 from tests.support.world import World, new_uuid
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
@@ -170,7 +171,7 @@ class Crew:
     :param owner: the number of the first client; a second crew on one database has others.
     """
 
-    ENDS_S = 150.0
+    ENDS_S = 60.0 * PATIENCE
     """Within which a client ends what it has begun."""
 
     def __init__(
@@ -179,8 +180,7 @@ class Crew:
     ) -> None:  # fmt: skip
         self.caller, self.book, self.seed = caller, book, seed
         self.authors: dict[str, tuple[str, str]] = {}
-        last = owner + len(names)
-        self.common = make_common(World(caller), common, capacity, 0x0FFFFF0 if owner == 1 else last)
+        self.common = make_common(World(caller), common, capacity, owner + len(names))
         self.players = [self.player(owner + n, name, way(n)) for n, name in enumerate(names)]
         self.actors: list[YearActor] = []
         self.follower = Follower("follower", caller, book, str(seed))
@@ -277,9 +277,9 @@ def find_differences(db: Database, clients: Sequence[Sender], actors: Sequence[A
     for actor in actors:
         if isinstance(actor, YearActor):
             yield from actor.differences(now)
+    groups = {name for each in actors if isinstance(each, YearActor) for name in each.player.book.groups}
     for client in clients:
         yield from find_wrong_reads(client, now)
-        groups = {name for each in actors if isinstance(each, YearActor) for name in each.player.book.groups}
         for name in sorted(groups):
             answer = client.send("GET", f"/-/groups/{name}")
             if answer.status == 200 and not answer.json["kept"]:

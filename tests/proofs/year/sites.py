@@ -53,6 +53,8 @@ class SiteCrew(Crew):
     ``is_restarting``: sites are restarted; else no answer at all breaks a promise.
     """
 
+    ENDS_S = 150.0
+
     def __init__(self, sites: Sequence[Site], seed: int) -> None:
         self.sites, self.is_restarting = sites, False
         self.acknowledged = [0] * len(sites)
@@ -99,7 +101,7 @@ class SiteCrew(Crew):
     def wait_calm(self) -> float:
         """Wait until no client was refused for ``CALM_S``; return how long from now that took to begin.
 
-        :raises AssertionError: refusals went on for longer than ``RECOVERS_S``.
+        :raises AssertionError: it did not begin within ``RECOVERS_S``.
         """
         moment = time.monotonic()
         self.wait_for_progress()
@@ -108,19 +110,10 @@ class SiteCrew(Crew):
             lambda: time.monotonic() - moment - self.refused_since(moment) > CALM_S,
             RECOVERS_S + CALM_S,
         )
-        return self.require_recovered(moment)
-
-    def require_recovered(self, moment: float) -> float:
-        """Return how many seconds after the moment (of ``time.monotonic``) the last refusal came.
-
-        :raises AssertionError: more than ``RECOVERS_S``.
-        """
-        lasted_s = self.refused_since(moment)
-        assert lasted_s < RECOVERS_S * PATIENCE, f"clients were refused for {lasted_s:.1f} s"
-        return lasted_s
+        return self.refused_since(moment)
 
     def refused_since(self, moment: float) -> float:
-        """Return how many seconds after the moment the last refusal came."""
+        """Return how many seconds after the moment (of ``time.monotonic``) the last refusal came."""
         with self._lock:
             return max([0.0, *(each - moment for each in self.refused)])
 
