@@ -62,12 +62,10 @@ class YearActor(Actor):
     """A client of the table of requests.
 
     :param lines: what it draws from, if not what its kind does.
-    :param looks: it looks at each write that was acknowledged; else the end does.
     """
 
-    def __init__(self, player: Player, *given: Any, lines: Sequence[Kind] = (), looks: bool = True) -> None:
+    def __init__(self, player: Player, *given: Any, lines: Sequence[Kind] = ()) -> None:
         super().__init__(*given)
-        self.looks = looks
         self.player = player
         self.lines = lines or OF_CLIENT[player.name]
         self.acts = self._made = 0
@@ -89,7 +87,7 @@ class YearActor(Actor):
         self.book.count(f"{self.player.name}: {kind.name} {answer.status or 'no answer'}")
         if answer.lost and kind.undo:
             self._note_open(kind, asked)
-        elif self.looks and kind.undo and answer.status < 300:
+        elif kind.undo and answer.status < 300:
             for uuid in sorted(filter(self._can_look, asked.uuids)):
                 self._look_at(uuid, asked)
         if answer.status == NOTHING:

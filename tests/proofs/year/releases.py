@@ -244,10 +244,8 @@ class Upgrades:
         given = caller, self.book, str(seed)
         actors = [
             *(
-                YearActor(player, f"{player.name} {n}", *given, looks=False)
-                for n, player in enumerate(
-                    make_player(n, name, self.balancer, common, authors, seed) for n, name in enumerate(CREW)
-                )
+                YearActor(make_player(n, name, self.balancer, common, authors, seed), f"{name} {n}", *given)
+                for n, name in enumerate(CREW)
             ),
             Looker("looker", *given, sender=caller, apart=False),
             Follower("follower", *given),
