@@ -370,14 +370,19 @@ class Mover:
         marked = self.reach.mark_apart(kept, is_pool=is_pool)
         if is_pool:
             return marked
-        for held in leaving.parts[len(leaving.parts) - leaving.pools :]:
+        first_pool = len(leaving.parts) - leaving.pools
+        later_hosts = [self._mark_takers(held) for held in leaving.parts[number + 1 : first_pool]]
+        for held in leaving.parts[first_pool:]:
             takers = self._mark_takers(held)
             if kept.hosts and takers[np.isin(self.cloud.roots, list(kept.hosts))].any():
+                continue
+            roots = np.unique(self.cloud.roots[takers])
+            # The part may join a host of the consumer that is placed later.
+            if any(np.isin(self.cloud.roots[hosts], roots).any() for hosts in later_hosts):
                 continue
             pools = takers & self.reach.cloud.sharing.mask
             if kept.hosts:
                 pools &= self.reach.mark_pools_of(kept.hosts)
-            roots = np.unique(self.cloud.roots[takers])
             near = self.reach.mark_trees_that_reach(pools) | np.isin(self.cloud.roots, roots)
             marked = near if marked is None else marked & near
         return marked
