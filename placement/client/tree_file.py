@@ -112,6 +112,16 @@ def schema() -> dict[str, Any]:
     return json.loads(text.read_text(encoding="utf-8"))
 
 
+def parse_bytes(content: bytes, source: str) -> TreeFile:
+    """Read a file's content, which is UTF-8; TreeFileError with line numbers if it has mistakes."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TreeFileError(source, [FileProblem(line, "this is not UTF-8")]) from error
+    return parse(text, source)
+
+
 def parse(text: str, source: str) -> TreeFile:
     """Read a file's text; TreeFileError with line numbers if it has mistakes."""
     document = _load(text, source)

@@ -19,7 +19,7 @@ from placement.client.exceptions import NotAnswered, PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
 from placement.client.tree_diff import colour_lines, diff_lines
-from placement.client.tree_file import TreeFile, TreeFileError, parse, render
+from placement.client.tree_file import TreeFile, TreeFileError, parse_bytes, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
 from placement.cmd import completion
 from placement.cmd.progress import show_progress
@@ -197,8 +197,9 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _read(arguments: argparse.Namespace) -> TreeFile:
     name = arguments.file
-    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    return parse(text, "<standard input>" if name == "-" else name)
+    if name == "-":
+        return parse_bytes(sys.stdin.buffer.read(), "<standard input>")
+    return parse_bytes(Path(name).read_bytes(), name)
 
 
 def _show(plan: TreePlan, arguments: argparse.Namespace) -> None:

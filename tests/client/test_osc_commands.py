@@ -30,6 +30,12 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 MARK, OTHER_MARK = "HW_NIC_SRIOV", "HW_GPU_API_VULKAN"
 
 
+def make_app(asked: session.Session) -> Any:
+    """Return what a command gets, as ``openstack`` gives it."""
+    client = SessionClient(asked, {"service_type": "placement"}, "1.39")
+    return SimpleNamespace(client_manager=SimpleNamespace(placement=client))
+
+
 class Commands:
     """Runs commands on a service, in this process.
 
@@ -42,8 +48,7 @@ class Commands:
     def __init__(self, world: World, url: str) -> None:
         self.world = world
         self.session = session.Session(token_endpoint.Token(url, "admin"))
-        client = SessionClient(self.session, {"service_type": "placement"}, "1.39")
-        self.app = SimpleNamespace(client_manager=SimpleNamespace(placement=client))
+        self.app = make_app(self.session)
 
     def take(self, kind: Any, *words: str) -> tuple[Any, Any]:
         """Return the columns and the values of a command."""
@@ -315,3 +320,29 @@ def test_a_marker_of_another_question_is_refused(moved: Commands) -> None:
     for words in (["--marker", "12-3"], ["--consumer", new_uuid()]):
         with pytest.raises(exceptions.CommandError, match="--server"):
             moved.show(ShowPlacementHistory, "--server", moved.server, *words)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"), [(200, b"<html>Hello</html>"), (200, b"null"), (200, b"[]"), (409, b"{}")]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        (ShowPlacementSurvival,),
+        (ShowPlacementHistory,),
+        (CheckResourceProviderDrain, "a host"),
+        (CreatePlan, "--empty", new_uuid()),
+    ],
+)
+def test_an_endpoint_that_is_not_placement_is_named(
+    words: tuple[Any, ...], status: int, answer: bytes
+) -> None:
+    def other_program(_environ: Any, start_response: Any) -> list[bytes]:
+        start_response(f"{status} Some", [("Content-Type", "text/html")])
+        return [answer]
+
+    with serving(other_program) as url:
+        app = make_app(session.Session(token_endpoint.Token(url, "admin")))
+        command = words[0](app, None)
+        with pytest.raises(exceptions.CommandError, match="is not Placement"):
+            command.take_action(command.get_parser("x").parse_args(words[1:]))

@@ -356,10 +356,15 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_file_from_standard_input(run: Run, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sys, "stdin", io.StringIO(f"placement_tree: 1\nproviders: [{{name: {host[0]}}}]\n")
-    )
+    content = f"placement_tree: 1\nproviders: [{{name: {host[0]}}}]\n".encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert run("apply", "-")[:2] == (0, "Nothing to change.\n")
+
+
+def test_a_file_that_is_not_utf_8_is_named(run: Run, path: Path) -> None:
+    path.write_bytes("placement_tree: 1\nproviders: [{name: Müller}]\n".encode("latin-1"))
+    code, _, told = run("apply", str(path))
+    assert (code, told.strip()) == (2, f"placement-tree: {path}:2: this is not UTF-8")
 
 
 def test_colour_on_a_terminal_only(

@@ -11,7 +11,7 @@ from placement.client.provider_tree import ProviderTree
 from placement.client.relocation import Relocation
 from placement.client.tracker import Driver
 from placement.client.tree_edit import TreeEdit
-from placement.client.tree_file import FileProblem, TreeFile, parse
+from placement.client.tree_file import FileProblem, TreeFile, parse_bytes
 
 
 class FileDriver(Driver):
@@ -54,7 +54,7 @@ class FileDriver(Driver):
             Relocation(provider_tree, allocations, takeovers).run()
 
     def _read(self) -> TreeFile:
-        return parse(self._path.read_text(encoding="utf-8"), str(self._path))
+        return parse_bytes(self._path.read_bytes(), str(self._path))
 
 
 def from_conf(conf: Any) -> FileDriver:

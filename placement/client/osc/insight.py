@@ -59,7 +59,7 @@ def consumer_generation(app: Any, uuid: str) -> int:
     """Return the generation of a consumer, 0 if it holds nothing."""
     url = f"/allocations/{quote(uuid)}"
     require_names(url)
-    told = app.client_manager.placement.request("GET", url, version=NEWEST).json()
+    told = _send(app, "GET", url, NEWEST)
     return int(told.get("consumer_generation", 0))
 
 
@@ -70,7 +70,23 @@ def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
     minor = version.partition(".")[2]
     if not minor.isdigit() or int(minor) < TOO_OLD:
         version = NEWEST
-    return client.request(method, url, version=version, **more).json()
+    return _send(app, method, url, version, **more)
+
+
+def _send(app: Any, method: str, url: str, version: str, **more: Any) -> dict[str, Any]:
+    """Return the document of an answer.
+
+    :raises CommandError: the answer is not of Placement, such as the page of a proxy
+    """
+    try:
+        response = app.client_manager.placement.request(method, url, version=version, **more)
+        document = response.json()
+    except (ValueError, LookupError, TypeError):
+        # The client reads the document of a refusal, whatever program has sent it.
+        document = None
+    if not isinstance(document, dict) or not document:
+        raise exceptions.CommandError(f"What answers {method} {url} is not Placement. Is its endpoint right?")
+    return document
 
 
 def provider_uuid(app: Any, given: str) -> str:

@@ -216,7 +216,7 @@ class ExplorerApp extends HTMLElement {
     const reason = error instanceof Refusal && error.away ? "The service does not answer" :
       error instanceof Error ? error.message : String(error);
     refill(this.#banner, h("div.banner", { role: "alert" },
-      h("p", {}, h("b", {}, "Out of date. "), `${reason}. This is how it was`,
+      h("p", {}, h("b", {}, "Out of date. "), `${reason.replace(/\.$/, "")}. This is how it was`,
         this.#freshAt ? ` at ${timeOfDay(this.#freshAt)}.` : "."),
       h("button.small", { type: "button", onclick: retry }, "Try again")));
   }
