@@ -14,7 +14,7 @@ from packaging.version import Version
 from docs._tools import licences
 from placement.db import schema
 from placement.version import VERSION
-from tests.operations.ops.test_constraints import PYTHONS, allowed, normalised
+from tests.operations.package.test_constraints import PYTHONS, allowed, normalised
 from tests.support.databases import KINDS
 from tests.support.effort import CI
 from tests.support.setup_file import EXTRAS, ROOT, SETUP, required

@@ -19,7 +19,7 @@ from placement.search.request import Group
 from placement.search.search import search
 from placement.search.work import Work
 from tests.search.builders import World, ask, group
-from tests.search.test_scale import all_solutions, brute_force, random_problem
+from tests.search.test_search_scale import all_solutions, brute_force, random_problem
 from tests.search.worlds import seeds
 
 PACKINGS = 20_000 if os.environ.get("PLACEMENT_TEST_LONG") else 150

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from placement.routes import ROUTES
-from tests.property.test_hostile_bodies import VALUES
-from tests.property.test_http_fuzz import (
+from tests.security.test_hostile_bodies import VALUES
+from tests.security.test_http_fuzz import (
     ACCEPTS,
     MEMBERS,
     NAMES,

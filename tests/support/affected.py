@@ -1,8 +1,8 @@
 """Which tests a change can reach.
 
-The tree says so: which file imports which, which tests send the URLs of an extension, and the page of the
-documentation that says which tests hold a module. Anything in doubt reaches everything. This module and
-``tools/affected`` need the standard library only.
+The tree says so: which file imports which, which tests send the URLs of an extension, and which have the
+name of a module. Anything in doubt reaches everything. This module and ``tools/affected`` need the standard
+library only.
 """
 
 import ast
@@ -30,6 +30,15 @@ LISTED = tuple(
     )
 )
 """Files of an extension that the core finds by their names."""
+
+SERVING = ("extension", "handlers", "routes")
+"""The modules of an extension by which its URLs lead to all others."""
+
+CHECKER = "placement/cmd/config_check.py"
+"""The command that has extensions check their options."""
+
+SHIPPED = "tests/operations/package/"
+"""The tests of what is shipped: they look for every file of the package."""
 
 TOPS = ("cmd", "deploy", "direct", "profiling", "routes", "tests", "wsgi")
 """Where the packages are put together: a change of what they import does not reach those who import them."""
@@ -160,8 +169,8 @@ class Tree:
         self._root = root
         self._sources = {
             str(path.relative_to(root)): path.read_text()
-            for folder in ("placement", "tests", "docs/_tools", "benchmarks", "examples")
-            for suffix in ("py", "yaml")
+            for folder in ("placement", "tests", "docs/_tools", "benchmarks", "etc", "examples")
+            for suffix in ("py", "yaml", "yml")
             for path in (root / folder).rglob(f"*.{suffix}")
             if "node_modules" not in path.parts
         }
@@ -185,13 +194,13 @@ class Tree:
         return f"{path} can reach anything"
 
     def named(self, name: str) -> set[str]:
-        """Return the tests that a name of the map of tests stands for."""
+        """Return the tests whose paths begin like this; all suites in YAML are run by one test."""
         if name.startswith("tests/gabbits/"):
-            name = "tests/functional/test_gabbi.py"
+            name = "tests/gabbits/test_gabbi.py"
         return {test for test in self.tests if test.startswith(name)}
 
     def _by_package(self, path: str, package: str) -> set[str] | str:
-        """The tests that import what imports the file, send its URLs, or stand beside it in the map."""
+        """The tests that import what imports the file, send its URLs, start its programs or have its name."""
         if package not in BESIDE_CORE:
             return f"{path} is of the core"
         if not (self._root / path).exists():
@@ -204,19 +213,34 @@ class Tree:
             if is_core or (_package(each) == "extensions" and Path(each).name in LISTED):
                 return f"{path} reaches the core by {each}"
         askers = self._importers(self._naming(self._urls(users), ASKING))
-        starters = self._importers(self._naming(self._programs(users)))
-        reaching = users | askers | starters | self._runners(users | askers)
-        clients = {each for each in askers if _package(each) == "client"}
-        return self._tests(reaching) | self.held_by_map(users | clients)
+        used = users | {each for each in askers if _package(each) == "client"}
+        starters = self._importers(self._naming(self._programs(users)) | self._naming(self._commands(used)))
+        # A module that sets every option sets none in particular.
+        setters = self._naming(self._options(users)) & self.tests
+        reaching = users | askers | starters | setters | self._runners(users | askers)
+        return self._tests(reaching) | self.named_after(used | self._checkers(path))
 
-    def held_by_map(self, modules: set[str]) -> set[str]:
-        """Return the tests that stand in a row of the map of tests with one of these files."""
-        found: set[str] = set()
-        for held, names in self._rows:
-            folders = tuple(each for each in held if each.endswith("/"))
-            if modules & held or any(each.startswith(folders) for each in modules):
-                found = found.union(*map(self.named, names))
-        return found
+    def named_after(self, paths: set[str]) -> set[str]:
+        """Return the tests that are named after these files of the service."""
+        return set().union(*map(self._named_after, paths))
+
+    def _named_after(self, path: str) -> set[str]:
+        """Return the tests of a module's layer that have its name, its package's, or that of the layer.
+
+        An extension is one thing. A file that is no module may be left out of what is shipped.
+        """
+        top, *folders, _ = Path(path).parts
+        if top != "placement" or not folders:
+            return set()
+        layer, *packages = folders
+        found = [] if path.endswith(".py") else [SHIPPED]
+        if layer == "extensions":
+            # The explorer has a folder of its own.
+            found += [f"tests/{folder}{packages[0]}/" for folder in ("extensions/", "") if packages]
+        elif not found:
+            word = packages[0] if packages else Path(path).stem
+            found = [f"tests/{layer}/test_{name}" for name in (f"{word}.py", f"{word}_", f"{layer}_")]
+        return set().union(*map(self.named, found))
 
     def _by_test(self, path: str) -> set[str] | str:
         if path.startswith("tests/gabbits/"):
@@ -279,7 +303,7 @@ class Tree:
             url
             for path, page in self._python.items()
             if path.startswith("placement/extensions/") and path.endswith("/routes.py")
-            if str(Path(path).with_name("handlers.py")) in users
+            if users & {str(Path(path).with_name(f"{name}.py")) for name in SERVING}
             for url in re.findall(r'^ +"(/-/[a-z-]+)', page, re.M)
         ]
         page = "placement/extensions/explorer/"
@@ -290,7 +314,7 @@ class Tree:
     def _programs(self, users: set[str]) -> str:
         """Return what finds the names of the programs that begin in these files.
 
-        ``SETTING_UP`` is named by most tests that have a database: the map says which of them hold it.
+        ``SETTING_UP`` is named by most tests that have a database: those of the command have its name.
         """
         table = self._python["placement/cmd/completion.py"]
         names = [
@@ -300,14 +324,45 @@ class Tree:
         ]
         return rf"\b({'|'.join(names)})\b" if names else NOTHING
 
+    def _commands(self, users: set[str]) -> str:
+        """Return what finds the words of the commands of ``openstack`` that are in these files."""
+        osc = [_module(each) for each in users if each.startswith("placement/client/osc/")]
+        if not osc:
+            return NOTHING
+        lines = rf"^    (\w+) = (?:{'|'.join(map(re.escape, osc))}):"
+        names = re.findall(lines, (self._root / "setup.cfg").read_text(), re.M)
+        words = ["openstack.placement.v1", *(name.replace("_", " ") for name in names)]
+        return rf"\b(?:{'|'.join(map(re.escape, words))})\b"
+
+    def _options(self, users: set[str]) -> str:
+        """Return what finds a test that sets an option of the extensions that these files are of."""
+        tables = {"/".join((*Path(each).parts[:3], "options.py")) for each in users}
+        names = {
+            name
+            for each in tables
+            if each.startswith("placement/extensions/")
+            for name in re.findall(r'Opt\(\s*"(\w+)"', self._python.get(each, ""))
+        }
+        return rf"\binsight__(?:{'|'.join(sorted(names))})\b" if names else NOTHING
+
+    def _checkers(self, path: str) -> set[str]:
+        """Return the command that checks the options of the extension that a file is of, if it has any."""
+        extension = "/".join((*Path(path).parts[:3], "extension.py"))
+        return {CHECKER} if "check_options=" in self._python.get(extension, "") else set()
+
     def _runners(self, users: set[str]) -> set[str]:
         """Return what names the folder of one of these files: examples are run, and not imported."""
-        folders = {each.partition("/")[0] for each in users} & {*FOLDERS}
+        beside = tuple(f"{folder}/" for folder in FOLDERS)
+        folders = {Path(each).parent.name for each in users if each.startswith(beside)}
         return {
             user
             for each in folders
             for user in self._importers(self._naming(self._of_folder(each)))
         }
+
+    def importers_of(self, path: str) -> set[str]:
+        """Return the files that import a file themselves."""
+        return self._imported_by.get(_module(path), set())
 
     def _importers(self, paths: set[str]) -> set[str]:
         """Return the files and all that import them, but not what imports a place of ``TOPS`` that does."""
@@ -319,18 +374,6 @@ class Tree:
                 if _package(each) not in TOPS or _package(each) in own:
                     todo.append(each)
         return found
-
-    @cached_property
-    def _rows(self) -> list[tuple[set[str], list[str]]]:
-        """The rows of the map of tests: their modules as files and folders, and the names of their tests."""
-        page = (self._root / "docs/maintainers/test-map.rst").read_text()
-        rows = []
-        for row in page.split("   * - ")[1:]:
-            _, modules, tests = row.split("\n     - ")
-            paths = [f"placement/{name}" for name in re.findall("``(.+?)``", modules)]
-            files = {f"{path}{end}" for path in paths for end in ("", ".py", "/__init__.py")}
-            rows.append((files, re.findall("tests/[^`]+", tests)))
-        return rows
 
     @cached_property
     def _imported_by(self) -> dict[str, set[str]]:

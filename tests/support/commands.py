@@ -1,7 +1,7 @@
 """Programs in processes of their own, forked from one that has imported what they need.
 
 A command takes a tenth of a second of the processor so, and a whole one with its imports. What begins here
-begins where ``main()`` is called; ``tests/operations/ops/test_programs.py`` starts each program as an
+begins where ``main()`` is called; ``tests/cmd/test_cmd_programs.py`` starts each program as an
 operator does.
 """
 

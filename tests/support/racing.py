@@ -45,7 +45,7 @@ in_arenas = partial(in_one_process, "arena")
 ARENAS = in_arenas(*KINDS, *(["mysql-read-committed"] if LONG else []))
 """What ``race_database`` takes. The two of MariaDB differ in what sessions begin with: the server's
 default, REPEATABLE READ, or what an operator has set. The service overrules both when it connects
-(tests/db/test_isolation.py), so that only the long mode tries the second."""
+(tests/db/test_database_isolation.py), so that only the long mode tries the second."""
 
 
 @contextlib.contextmanager

@@ -16,9 +16,17 @@ import os_traits
 
 from placement.inventory_record import InventoryRecord
 from placement.search.records import ProviderRecord, UsedInventory
-from tests.property.claims_orders import Claim, Domains, Order, Rule, milliseconds, parsed, require
-from tests.property.claims_search import Search
-from tests.property.ledger_model import CONCURRENT, Answer, Entry, Model, Provider, Refused
+from tests.extensions.claims.claims_orders import (
+    Claim,
+    Domains,
+    Order,
+    Rule,
+    milliseconds,
+    parsed,
+    require,
+)
+from tests.extensions.claims.claims_search import Search
+from tests.objects.ledger_model import CONCURRENT, Answer, Entry, Model, Provider, Refused
 from tests.search.oracle import SHARES, Candidate, Oracle
 
 NO_CANDIDATE = "placement.no_candidate"

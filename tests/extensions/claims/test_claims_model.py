@@ -25,9 +25,16 @@ from placement.db import invariants, scrub
 from placement.db.database import Database
 from placement.extensions.claims import choices, groups, shortcuts
 from tests.extensions.claims.claims_model import Claims
-from tests.property.claims_orders import Claim, NotAllowed, Order, milliseconds, require, subsets
-from tests.property.claims_rows import add_record, body_of, candidates_of, rows_of, stored
-from tests.property.claims_world import (
+from tests.extensions.claims.claims_orders import (
+    Claim,
+    NotAllowed,
+    Order,
+    milliseconds,
+    require,
+    subsets,
+)
+from tests.extensions.claims.claims_rows import add_record, body_of, candidates_of, rows_of, stored
+from tests.extensions.claims.claims_world import (
     BESIDE_POOL,
     BY_RACKS,
     CELL,
@@ -58,7 +65,7 @@ from tests.property.claims_world import (
     stocks,
     tellings,
 )
-from tests.property.ledger_model import Answer, Entry, Record
+from tests.objects.ledger_model import Answer, Entry, Record
 from tests.search.oracle import SHARES
 from tests.support.client import Answer as Told
 from tests.support.clock import let_time_pass, now_ms

@@ -19,7 +19,7 @@ import certifi
 import pytest
 
 from tests.operations.deploy.test_servers import PROXY, mod_wsgi_path
-from tests.operations.ops.test_constraints import constraints
+from tests.operations.package.test_constraints import constraints
 from tests.support.client import VERSION, Answer, Client
 from tests.support.databases import scratch_database
 from tests.support.deployment import PROGRAMS, ROOT

@@ -13,17 +13,13 @@ from tests.support.processes import lacking, public_folder, ran, require_program
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _in_the_long_mode() -> None:
+@pytest.fixture(scope="session")
+def large() -> Iterator[Path]:
+    """A folder on a disk, on which all that takes minutes is made; /tmp may be memory."""
     if not os.environ.get("PLACEMENT_TEST_LONG"):
         pytest.skip("takes minutes: PLACEMENT_TEST_LONG=1 runs it")
     if os.geteuid() != 0:
         lacking("root, to make another one")
-
-
-@pytest.fixture(scope="session")
-def large() -> Iterator[Path]:
-    """A folder on a disk; /tmp may be memory."""
     with public_folder("placement-package-", under="/var/tmp") as made:
         yield made
 
