@@ -51,8 +51,13 @@ BESIDE_CORE = (
     "parents[",
     "subprocess",
     "tests.support.batches",
+    "tests.extensions",
+    "insight__",
 )
 """Words of tests that are about an extension, or about the repository, of which the copy is a part."""
+
+QUICK_LAYERS = ("handlers", "policies", "web")
+"""Layers of the core whose tests take seconds: they see the service as a client does."""
 
 COMMANDS_OF_CORE = COPY_ALONE + """
 from placement.cmd import manage
@@ -189,8 +194,8 @@ def copy(tmp_path: Path) -> Path:
 
 
 def find_core_tests(copy: Path) -> list[str]:
-    """Return the unit tests of the core."""
-    found = (copy / "tests" / "unit").rglob("test_*.py")
+    """Return the tests of the core's layers that are about the core alone."""
+    found = [path for layer in QUICK_LAYERS for path in (copy / "tests" / layer).glob("test_*.py")]
     return sorted(
         str(path) for path in found if not any(word in path.read_text() for word in BESIDE_CORE)
     )

@@ -111,7 +111,7 @@ def tell() -> None:
 
 def told(seed: int) -> list[Any]:
     """Return what another process answers."""
-    program = "from tests.functional import test_same_answers; test_same_answers.tell()"
+    program = "from tests.objects import test_picture_same_answers as asked; asked.tell()"
     told: list[Any] = json.loads(
         subprocess.run(
             [sys.executable, "-c", program],

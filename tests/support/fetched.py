@@ -1,6 +1,6 @@
 """Servers newer than those of this Debian, unpacked by ``tools/fetch``. One of them while a command runs:
 
-    python -m tests.support.fetched mysql pytest -k mysql tests/functional
+    python -m tests.support.fetched mysql pytest -k mysql tests/db
 
 The command finds its URL where the tests look for a server of its kind.
 """

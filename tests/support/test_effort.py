@@ -41,7 +41,7 @@ def test_what_is_named_runs(named: str) -> None:
     assert reason(named) is None
 
 
-@pytest.mark.parametrize("named", ["tests", ".", "tests/unit", "tests/docs/test_citations.py"])
+@pytest.mark.parametrize("named", ["tests", ".", "tests/web", "tests/docs/test_citations.py"])
 def test_the_rest_of_ci_is_left_out_and_says_so(named: str) -> None:
     assert {reason(named, mark=mark) for mark in ("ci", "deploy", "galera")} == {effort.ONLY_IN_CI}
 

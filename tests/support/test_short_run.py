@@ -155,7 +155,7 @@ def test_what_starts_servers_has_all_of_them_tried_and_a_page_its_story(
     [
         ("", False),
         ("tests", False),
-        ("tests/unit", True),
+        ("tests/web", True),
         ("tests/support/test_short_run.py", True),
         ("tests/support/test_short_run.py::test_a", True),
     ],

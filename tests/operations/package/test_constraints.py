@@ -19,8 +19,9 @@ CONSTRAINTS = ROOT / "tests" / "operations" / "constraints"
 PYTHONS = {"2025.1": "3.11", "2025.2": "3.12", "2026.1": "3.13"}
 """The Python with which the suites run under the constraints of a release, where the machine has it."""
 
-SUITES = ("tests/unit", "tests/functional")
-"""Of which the second runs ``tests/gabbits`` too."""
+LAYERS = ("db", "gabbits", "handlers", "objects", "policies", "schemas", "search", "web")
+SUITES = tuple(f"tests/{layer}" for layer in LAYERS)
+"""The suites of the core."""
 
 
 def constraints(release: str) -> Path:
@@ -59,7 +60,7 @@ def test_the_floors_lie_within_the_constraints(release: str) -> None:
 @pytest.mark.xdist_group("constraints")
 @pytest.mark.parametrize("release", PYTHONS)
 def test_the_suites_pass(release: str) -> None:
-    """The service, installed under the constraints, passes unit, gabbi and functional suites on SQLite."""
+    """The service, installed under the constraints, passes the suites of the core on SQLite."""
     python = environment(release)
     unset = ("CI", "PLACEMENT_TEST_LONG", "PLACEMENT_TEST_MYSQL", "PLACEMENT_TEST_POSTGRESQL")
     variables = {name: value for name, value in os.environ.items() if name not in unset}
