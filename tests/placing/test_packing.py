@@ -159,7 +159,7 @@ def equals_claiming_in_turn(random):
 
 def test_whichever_candidates_are_taken_an_exact_number_of_this_or_that_is_reached():
     """By brute force: each claim takes the first request that has a candidate, and any of its candidates."""
-    often(600 if LONG else 60, 0.05, brute_force_agrees)
+    often(600 if LONG else 150, 0.05, brute_force_agrees)
 
 
 MOST_STATES = 300
