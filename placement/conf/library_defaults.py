@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from keystonemiddleware import auth_token
 from oslo_config import cfg
 from oslo_log import log
 from oslo_middleware import cors
@@ -30,10 +31,17 @@ CORS: dict[str, Any] = {
 # Alembic logs three lines for each revision.
 LOG_LEVELS = ["routes=INFO", "alembic=WARNING"]
 
+IDENTITY: dict[str, Any] = {"http_connect_timeout": 5}
+"""The library waits without an end: requests with unknown tokens would take all threads while the identity
+service is frozen.
+"""
+
 
 def set_for_process() -> None:
     """Change the libraries' defaults; the entry point ``oslo.config.opts.defaults``."""
     cors.set_defaults(**CORS)
+    for _, options in auth_token.AUTH_TOKEN_OPTS:
+        cfg.set_defaults(options, **IDENTITY)
     log.set_defaults(default_log_levels=_list_log_levels())
 
 
@@ -42,6 +50,10 @@ def set_for(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(cors.CORS_OPTS, group="cors")
     for name, value in CORS.items():
         conf.set_default(name, value, group="cors")
+    for group, options in auth_token.list_opts():
+        conf.register_opts(options, group=group)
+    for name, value in IDENTITY.items():
+        conf.set_default(name, value, group="keystone_authtoken")
     conf.set_default("default_log_levels", _list_log_levels())
 
 

@@ -27,7 +27,7 @@ PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
 
 
 class IdentityUnavailable(errors.Unavailable):
-    """The identity service answers, but its answer cannot validate tokens."""
+    """The identity service does not answer, or its answer cannot validate tokens."""
 
     reason = "identity_unavailable"
     text = "The identity service cannot be used at the moment, so that no token can be validated."
@@ -93,14 +93,21 @@ def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
         protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf})
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        def begin(status: str, *rest: Any) -> Any:
+            if status.startswith("503") and "placement.let_in" not in environ:
+                # The middleware's own answer, which does not say that the client can try again.
+                raise IdentityUnavailable
+            return start_response(status, *rest)
+
         try:
-            answer: Iterable[bytes] = protocol(environ, start_response)
+            answer: Iterable[bytes] = protocol(environ, begin)
             return answer
         except Exception as error:
             if "placement.let_in" in environ:
                 raise
-            cause = " ".join(f"{type(error).__name__}: {error}".split())
-            LOG.error("No token can be validated with the identity service: %s", cause)
+            if not isinstance(error, IdentityUnavailable):
+                cause = " ".join(f"{type(error).__name__}: {error}".split())
+                LOG.error("No token can be validated with the identity service: %s", cause)
             response = error_response(environ, IdentityUnavailable())
             return response(environ, start_response)
 

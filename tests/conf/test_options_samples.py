@@ -43,6 +43,7 @@ def test_configuration_sample_is_current() -> None:
     # The libraries' as this service has them.
     assert "#allow_methods = GET,PUT,POST,DELETE,PATCH\n" in sample
     assert ",routes=INFO," in sample
+    assert "#http_connect_timeout = 5\n" in sample
     assert str(ROOT) not in sample
 
 

@@ -1,6 +1,7 @@
 """Specification 01 section 13.1: tokens of an identity service, here one that cannot be reached."""
 
 import importlib.util
+import socket
 from typing import Any
 
 import pytest
@@ -68,6 +69,36 @@ def test_token_cache_in_memcached_needs_nothing_else(service: Service) -> None:
     assert cached.request("GET", "/traits", x_auth_token="some").status_int == 503
 
 
+def check_unavailable(response: Any) -> None:
+    """It is our 503, which says that nothing was changed and when to come again."""
+    assert response.status_int == 503
+    (error,) = response.json["errors"]
+    assert "identity service" in error["detail"]
+    assert error["request_id"] == response.headers["x-openstack-request-id"]
+    assert response.headers["retry-after"] == "1"
+
+
+def test_identity_service_that_refuses_connections_is_503(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = logging_in(service, "http://127.0.0.1:9/v3", http_request_max_retries=0)
+
+    check_unavailable(asked.request("GET", "/traits", x_auth_token="some"))
+
+    (cause,) = [one for one in caplog.records if one.levelname in ("ERROR", "CRITICAL")]
+    assert "Unable to validate token" in cause.getMessage()
+
+
+def test_identity_service_that_hangs_is_503_after_a_while(service: Service) -> None:
+    """The kernel of a frozen one takes the connection, and no answer comes."""
+    assert service.conf.keystone_authtoken.http_connect_timeout == 5
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        url = f"http://127.0.0.1:{frozen.getsockname()[1]}/v3"
+        asked = logging_in(service, url, http_request_max_retries=0, http_connect_timeout=1)
+
+        check_unavailable(asked.request("GET", "/traits", x_auth_token="some"))
+
+
 @pytest.mark.parametrize("answers", [b"nonsense", b'{"token": []}', b"{}", WITHOUT_CATALOGUE])
 def test_identity_service_that_makes_no_sense_is_503(
     service: Service, caplog: pytest.LogCaptureFixture, answers: bytes
@@ -78,10 +109,7 @@ def test_identity_service_that_makes_no_sense_is_503(
         with caplog.at_level("INFO"):
             response = asked.request("GET", "/traits", x_auth_token="some")
 
-    assert response.status_int == 503
-    (error,) = response.json["errors"]
-    assert "identity service" in error["detail"]
-    assert error["request_id"] == response.headers["x-openstack-request-id"]
+    check_unavailable(response)
     (cause,) = [one for one in caplog.records if one.levelname == "ERROR"]
     assert "No token can be validated" in cause.getMessage()
     assert "\n" not in cause.getMessage()
