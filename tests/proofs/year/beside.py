@@ -14,20 +14,17 @@ from functools import partial
 from typing import Any
 
 from placement.db.coexistence import takeover
-from placement.db.database import Database
-from tests.proofs.year import crew
+from tests.proofs.year.crew import QUESTIONS, Crew, Looker, YearActor, find_differences, find_wrong
 from tests.proofs.year.other_service import OtherService, url_of
-from tests.proofs.year.player import OverHTTP, Player
+from tests.proofs.year.player import OverHTTP
 from tests.proofs.year.requests import OF_CLIENT, OTHER
 from tests.support.book import Book
 from tests.support.campaign import CampaignReport
 from tests.support.client import Client
-from tests.support.following import Follower
-from tests.support.load import Actor, Caller, acting, settle
+from tests.support.load import Actor, Caller, settle
 from tests.support.processes import wait_until
 from tests.support.racing import SERVING_CLAIMS, WITHOUT_SCRUB, Arena, arena
 from tests.support.watching import watching
-from tests.support.world import World
 
 COMMON, CAPACITY = 4, 12
 OURS = ("nova", "nova", "agent")
@@ -39,33 +36,24 @@ ENDS_S = 300.0
 
 @contextmanager
 def other_actors(
-    urls: Sequence[str], ours: Sequence[Player], common: Sequence[str], ports: Sequence[int],
-    caller: Caller, book: Book, seed: int, apart: bool = False
+    urls: Sequence[str], crew: Crew, ports: Sequence[int], seed: int, apart: bool = False
 ) -> Iterator[list[Actor]]:
     """Yield a client for each URL, and a looker, which write by processes of the other service."""
     actors: list[Actor] = []
-    agents = [uuid for each in ours if each.name == "agent" for uuid in each.names.hosts[:2]]
+    given = crew.caller, crew.book, str(seed)
+    agents = [uuid for each in crew.players if each.name == "agent" for uuid in each.names.hosts[:2]]
     with ExitStack() as stack:
         for number, url in enumerate(urls):
             dice = random.Random(f"{seed} other {number}")
             other = OtherService(url, OverHTTP(ports, dice))
             stack.callback(other.dispose)
-            hosts = [*common[number :: len(urls)], *agents[number :: len(urls)]]
-            owner = 2**20 + dice.randrange(2**20)
-            player = crew.make_player(owner, OTHER, other, common[number :: len(urls)], {}, seed)
-            player.names.common, player.excused = hosts, False
-            name = f"the other service {number}"
-            actors.append(crew.YearActor(player, name, caller, book, str(seed), lines=RACING))
+            player = crew.player(2**20 + dice.randrange(2**20), OTHER, other)
+            player.names.common = [*crew.common[number :: len(urls)], *agents[number :: len(urls)]]
+            player.excused = False
+            actors.append(YearActor(player, f"the other service {number}", *given, lines=RACING))
             if not number:
-                actors.append(crew.Looker("looker", caller, book, str(seed), sender=other, apart=apart))
+                actors.append(Looker("looker", *given, sender=other, apart=apart))
         yield actors
-
-
-def wrong_at_the_end(db: Database, clients: Sequence[Client], actors: Sequence[Any]) -> Iterator[str]:
-    """Look at the end of the coexistence, and once more after it."""
-    yield from crew.find_differences(db, clients, actors)
-    takeover.finish(db)
-    yield from crew.find_wrong(db, clients, actors, {})
 
 
 def run(kind: str, seconds: float, seed: int) -> CampaignReport:
@@ -84,33 +72,36 @@ def play(
     began, book = time.monotonic(), Book()
     report = CampaignReport("beside the OpenStack service", seed, book.counts, book.violations)
     caller = Caller([Client(port, kept=False) for port in place.ports], book)
-    common = crew.make_common(World(caller), COMMON, CAPACITY)
+
+    def way(number: int) -> OverHTTP:
+        return OverHTTP(place.ports, random.Random(f"{seed} way {number}"))
+
+    crew = Crew(caller, book, OURS, way, seed, common=COMMON, capacity=CAPACITY, lines=WRITES)
     takeover.release(place.db)
-    ours = [
-        crew.make_player(n, name, OverHTTP(place.ports, random.Random(f"{seed} way {n}")), common, {}, seed)
-        for n, name in enumerate(OURS, 1)
-    ]
-    clients = [
-        crew.YearActor(each, f"{each.name} {n}", caller, book, str(seed), lines=WRITES[each.name])
-        for n, each in enumerate(ours)
-    ]
-    follower = Follower("follower", caller, book, str(seed))
-    with other_actors(urls, ours, common, place.ports, caller, book, seed, apart=True) as others:
-        actors = [*clients, *others]
-        with watching(place.db, book, 0.01, common), acting([*actors, follower], ENDS_S):
+    with other_actors(urls, crew, place.ports, seed, apart=True) as others:
+        with watching(place.db, book, 0.01, crew.common), crew.at_work(*others):
+            actors = [*crew.actors, *others]
             time.sleep(seconds)
             has_all = partial(_have_acted, book, actors, acts)
             wait_until("all have written", lambda: report.violations or has_all(), ENDS_S)
         if not report.violations:
-            settle([follower])
-            for what in wrong_at_the_end(place.db, place.clients(3), actors):
+            settle([crew.follower])
+            for what in _wrong_at_the_end(place, crew, actors):
                 book.blame(what)
     report.seconds = time.monotonic() - began
     return report
 
 
+def _wrong_at_the_end(place: Arena, crew: Crew, actors: Sequence[Any]) -> Iterator[str]:
+    """Look at the end of the coexistence, and once more after it."""
+    clients = place.clients(3)
+    yield from find_differences(place.db, clients, actors)
+    takeover.finish(place.db)
+    yield from find_wrong(place.db, clients, actors, crew.authors)
+
+
 def _have_acted(book: Book, actors: Sequence[Any], acts: int) -> bool:
-    players = [each for each in actors if isinstance(each, crew.YearActor)]
+    players = [each for each in actors if isinstance(each, YearActor)]
     counts = [each.player.counts for each in players if each.player.name in ("agent", OTHER)]
     reshaped = all(each.get("reshape 204", 0) for each in counts)
-    return reshaped and book.counts[crew.QUESTIONS] >= acts and all(each.acts >= acts for each in players)
+    return reshaped and book.counts[QUESTIONS] >= acts and all(each.acts >= acts for each in players)

@@ -167,9 +167,9 @@ class Year(faults.Faults):
         """The OpenStack service writes too for a while, by one process, and then no more."""
         with opened(self.database.url(self.database.port), patient=True) as db:
             takeover.release(db)
-            given = (self.crew.players, self.crew.common, self.workers.ports, self.caller, self.book)
+            seed = self.random.randrange(2**31)
             with (
-                other_actors([url_of(db)], *given, self.random.randrange(2**31)) as actors,
+                other_actors([url_of(db)], self.crew, self.workers.ports, seed) as actors,
                 watching(db, self.book, 0.05, self.crew.common),
                 acting(actors, Crew.ENDS_S),
             ):

@@ -31,43 +31,12 @@ QUESTIONS = "questions after a write"
 WITH_CARD = f"resources_H={LOOKED_FOR}:{MUCH}&resources_C=VGPU:1&group_policy=none"
 
 
-def make_common(world: World, count: int, capacity: int, owner: int = 0x0FFFFF0) -> list[str]:
-    """Make hosts on which all clients claim, and which none changes.
-
-    :param owner: the number of the first, which is no number of a client.
-    """
-    stock = dict.fromkeys(CLASSES, capacity)
-    return [world.host(f"1{owner + n:07x}-0000-4000-8000-000000000000", **stock) for n in range(count)]
-
-
-def make_player(
-    number: int, name: str, way: Way, common: Sequence[str], authors: dict[str, tuple[str, str]], seed: object
-) -> Player:
-    """Return a client that claims on the common hosts and writes consumers and providers of its own."""
-    book = Book(authors=authors)
-    for uuid in common:
-        book.providers[uuid] = {
-            "generation": 0,
-            "parent_provider_uuid": None,
-            "name": uuid,
-            "inventories": {each: {"total": 60} for each in CLASSES},
-            "traits": [],
-            "aggregates": [],
-        }
-    dice = random.Random(f"{seed} {number}")
-    return Player(name, way, book, Names(number, common=common), dice, exact=False, excused=True)
-
-
 class YearActor(Actor):
-    """A client of the table of requests.
+    """A client of the table of requests, which draws from these lines."""
 
-    :param lines: what it draws from, if not what its kind does.
-    """
-
-    def __init__(self, player: Player, *given: Any, lines: Sequence[Kind] = ()) -> None:
+    def __init__(self, player: Player, *given: Any, lines: Sequence[Kind]) -> None:
         super().__init__(*given)
-        self.player = player
-        self.lines = lines or OF_CLIENT[player.name]
+        self.player, self.lines = player, lines
         self.acts = self._made = 0
 
     def act(self) -> None:
@@ -164,9 +133,12 @@ class YearActor(Actor):
 class Crew:
     """Clients on one cloud, each with its book, and mirrors that follow; they are at work again and again.
 
+    They claim on the common hosts, which none changes.
+
     :param names: the kinds of the clients.
     :param way: returns the way to the servers of the client with a number.
     :param owner: the number of the first client; a second crew on one database has others.
+    :param lines: what each kind draws from.
     """
 
     ENDS_S = 60.0 * PATIENCE
@@ -174,11 +146,14 @@ class Crew:
 
     def __init__(
         self, caller: Caller, book: support.Book, names: Sequence[str], way: Callable[[int], Way], seed: int,
-        *, common: int = 6, capacity: int = 60, owner: int = 1
+        *, common: int = 6, capacity: int = 60, owner: int = 1,
+        lines: Mapping[str, Sequence[Kind]] = OF_CLIENT
     ) -> None:  # fmt: skip
-        self.caller, self.book, self.seed = caller, book, seed
+        self.caller, self.book, self.seed, self.lines = caller, book, seed, lines
         self.authors: dict[str, tuple[str, str]] = {}
-        self.common = make_common(World(caller), common, capacity, owner + len(names))
+        # Their number is no client's.
+        digits, stock = f"1{owner + len(names):07x}-0000-4000-8000", dict.fromkeys(CLASSES, capacity)
+        self.common = [World(caller).host(f"{digits}-{n:012x}", **stock) for n in range(common)]
         self.players = [self.player(owner + n, name, way(n)) for n, name in enumerate(names)]
         self.actors: list[YearActor] = []
         self.follower = Follower("follower", caller, book, str(seed))
@@ -186,16 +161,33 @@ class Crew:
 
     def player(self, number: int, name: str, way: Way) -> Player:
         """Return another client."""
-        return make_player(number, name, way, self.common, self.authors, self.seed)
+        book = Book(authors=self.authors)
+        for uuid in self.common:
+            book.providers[uuid] = {
+                "generation": 0,
+                "parent_provider_uuid": None,
+                "name": uuid,
+                "inventories": {each: {"total": 60} for each in CLASSES},
+                "traits": [],
+                "aggregates": [],
+            }
+        names, dice = Names(number, common=self.common), random.Random(f"{self.seed} {number}")
+        return Player(name, way, book, names, dice, exact=False, excused=True)
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Let all clients act, and a new mirror follow, until the end of the block."""
+    def at_work(self, *others: Actor) -> Iterator[None]:
+        """Let all clients act, and a new mirror follow, until the end of the block.
+
+        :param others: act too.
+        """
         self._times += 1
         given = self.caller, self.book, f"{self.seed} {self._times}"
-        self.actors = [YearActor(each, f"{each.name} {each.names.owner}", *given) for each in self.players]
+        self.actors = [
+            YearActor(each, f"{each.name} {each.names.owner}", *given, lines=self.lines[each.name])
+            for each in self.players
+        ]
         self.follower = Follower("follower", *given)
-        with acting([*self.actors, self.follower], self.ENDS_S):
+        with acting([*self.actors, *others, self.follower], self.ENDS_S):
             yield
 
 

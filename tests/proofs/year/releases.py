@@ -26,20 +26,18 @@ import placement
 from placement.db import schema, scrub
 from placement.db.database import Database
 from tests.proofs.year.beside import CAPACITY, COMMON, ENDS_S
-from tests.proofs.year.crew import Looker, YearActor, find_wrong, make_common, make_player
+from tests.proofs.year.crew import Crew, Looker, find_wrong
 from tests.proofs.year.player import Asked, OverHTTP
 from tests.proofs.year.promises import find_healed
 from tests.support.book import Book, Violation
 from tests.support.campaign import CampaignReport, Servers
 from tests.support.client import Answer, Client
 from tests.support.databases import opened, until_exit
-from tests.support.following import Follower
 from tests.support.forks import Forker
-from tests.support.load import Caller, acting, settle
+from tests.support.load import Caller, settle
 from tests.support.processes import public_folder, ran, wait_until
 from tests.support.racing import SETTINGS, race_database
 from tests.support.watching import watching
-from tests.support.world import World
 
 CREW = ("nova", "nova", "claimer", "agent", "agent", "operator", "reader")
 MACHINES = 2
@@ -239,18 +237,11 @@ class Upgrades:
         self.sync("this")
         for port in self.workers.ports:
             self.serve(port, "before")
-        caller, authors = Caller([self.balancer], self.book), dict[str, tuple[str, str]]()
-        common = make_common(World(caller), COMMON, CAPACITY)
-        given = caller, self.book, str(seed)
-        actors = [
-            *(
-                YearActor(make_player(n, name, self.balancer, common, authors, seed), f"{name} {n}", *given)
-                for n, name in enumerate(CREW)
-            ),
-            Looker("looker", *given, sender=caller, apart=False),
-            Follower("follower", *given),
-        ]
-        with watching(self.db, self.book, 0.1, common), acting(actors, ENDS_S), suppress(Violation):
+        caller = Caller([self.balancer], self.book)
+        size = {"common": COMMON, "capacity": CAPACITY}
+        crew = Crew(caller, self.book, CREW, lambda _number: self.balancer, seed, **size)
+        looker = Looker("looker", caller, self.book, str(seed), sender=caller, apart=False)
+        with watching(self.db, self.book, 0.1, crew.common), crew.at_work(looker), suppress(Violation):
             # Workers may need what that release takes away: they are of this one.
             self.refuse("drops", "manage", "db", "sync", because="db sync --stopped")
             for before, after in pairwise(HEADS):
@@ -258,9 +249,9 @@ class Upgrades:
             self.refuse("this", "api", "--port", "0", because="newer release")
             self.go_on(lambda: self.book.counts["agent: reshape 204"])
         if not self.book.violations:
-            settle(actors)
+            settle([crew.follower])
             clients = [Client(port, kept=False) for port in self.workers.ports]
-            for what in find_wrong(self.db, clients, actors, authors):
+            for what in find_wrong(self.db, clients, crew.actors, crew.authors):
                 self.book.blame(what)
             for log in self.workers.folder.glob("worker-*.log"):
                 if scrub.WARNING in log.read_text():
