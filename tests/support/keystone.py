@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 import requests
 
-from tests.support.processes import ENDS_S, Process, answers, free_port, lacking, public_folder, ran
+from tests.support.processes import (
+    ENDS_S,
+    Process,
+    Startable,
+    answers,
+    free_port,
+    lacking,
+    public_folder,
+    ran,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "not-a-secret"
@@ -53,22 +62,73 @@ control_socket_disable = True
 """
 
 
-def environment_of_keystone() -> Path:
-    """Return the bin directory of the environment that has Keystone; skip, or fail in CI, if none."""
+MIDDLEWARE = """
+[keystone_authtoken]
+www_authenticate_uri = http://identity.example.com/v3
+auth_url = {url}
+auth_type = password
+username = placement
+password = {password}
+project_name = service
+user_domain_id = default
+project_domain_id = default
+service_token_roles_required = true
+http_request_max_retries = 0
+"""
+"""Settings of a service whose account ``make_account`` has made."""
+
+
+def find_environment() -> Path | None:
+    """Return the bin directory of the environment that has Keystone, None if there is none."""
     named = os.environ.get("PLACEMENT_TEST_KEYSTONE")
     place = Path(named) if named else ROOT / ".venv-keystone"
-    if not ((place / "bin/keystone-manage").exists() and (place / "bin/gunicorn").exists()):
+    is_there = (place / "bin/keystone-manage").exists() and (place / "bin/gunicorn").exists()
+    return place / "bin" if is_there else None
+
+
+def environment_of_keystone() -> Path:
+    """Return the bin directory of the environment that has Keystone; skip, or fail in CI, if none."""
+    found = find_environment()
+    if found is None:
         lacking("keystone in .venv-keystone")
-    return place / "bin"
+        raise AssertionError
+    return found
+
+
+class KeystoneServer(Startable):
+    """What serves the Keystone that is configured in a folder."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.url = folder, f"http://127.0.0.1:{port}/v3"
+        (folder / "gunicorn.conf.py").write_text(SERVER.format(port=port))
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        command = [environment_of_keystone() / "gunicorn"]
+        environment = {"OS_KEYSTONE_CONFIG_DIR": str(self.folder)}
+        self.process = Process("keystone", command, folder=self.folder, environment=environment)
+        self.process.wait_until("it answers", lambda: answers(self.url))
+
+    def __enter__(self) -> "KeystoneServer":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.stop()
 
 
 @dataclass
 class Keystone:
     """A running Keystone; its API is used as its administrator."""
 
-    url: str
+    server: KeystoneServer
     folder: Path
     _roles: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """The URL of its API."""
+        return self.server.url
 
     @cached_property
     def admin_token(self) -> str:
@@ -120,8 +180,12 @@ class Keystone:
         """Yield a second server of the same Keystone whose tokens soon expire."""
         with public_folder("placement-keystone-") as folder:
             _configure(folder, self.folder, lifetime_s)
-            with _served(environment_of_keystone(), folder, free_port()) as url:
-                yield Keystone(url=url, folder=self.folder)
+            with KeystoneServer(folder, free_port()) as server:
+                yield Keystone(server, self.folder)
+
+    def make_account(self) -> None:
+        """Make the project ``service``, and the account of the service in it."""
+        self.create_user("placement", {self.create_project("service"): "service"})
 
     def create_project(self, name: str) -> str:
         """Make a project in the default domain; return its id."""
@@ -195,17 +259,6 @@ def _configure(folder: Path, keys: Path, lifetime_s: int) -> None:
 
 
 @contextlib.contextmanager
-def _served(programs: Path, folder: Path, port: int) -> Iterator[str]:
-    """Serve the Keystone configured in ``folder``; yield its URL."""
-    url = f"http://127.0.0.1:{port}/v3"
-    (folder / "gunicorn.conf.py").write_text(SERVER.format(port=port))
-    environment = {"OS_KEYSTONE_CONFIG_DIR": str(folder)}
-    with Process("keystone", [programs / "gunicorn"], folder=folder, environment=environment) as it:
-        it.wait_until("it answers", lambda: answers(url))
-        yield url
-
-
-@contextlib.contextmanager
 def running_keystone() -> Iterator[Keystone]:
     """Start one with the administrator and the standard roles."""
     programs = environment_of_keystone()
@@ -215,13 +268,13 @@ def running_keystone() -> Iterator[Keystone]:
             (folder / name).mkdir(mode=0o700)
         _configure(folder, folder, lifetime_s=86_400)
         _bootstrap(programs, folder, f"http://127.0.0.1:{port}/v3")
-        with _served(programs, folder, port) as url:
-            yield Keystone(url=url, folder=folder)
+        with KeystoneServer(folder, port) as server:
+            yield Keystone(server, folder)
 
 
 @pytest.fixture(scope="session")
 def keystone() -> Iterator[Keystone]:
     """One for all tests of a process, with the project ``service`` and the account of the service in it."""
     with running_keystone() as running:
-        running.create_user("placement", {running.create_project("service"): "service"})
+        running.make_account()
         yield running

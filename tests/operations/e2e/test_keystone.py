@@ -12,28 +12,13 @@ from tests.operations.e2e.openstack_cli import Shell
 from tests.support import deployment
 from tests.support.browser import Visitor
 from tests.support.deployment import Site
-from tests.support.keystone import PASSWORD, Keystone
+from tests.support.keystone import MIDDLEWARE, PASSWORD, Keystone
 from tests.support.processes import ENDS_S, free_port, public_folder, wait_until
 
 pytestmark = [pytest.mark.deploy, pytest.mark.xdist_group("keystone")]
 
 OWN, OTHER = "own", "other"
 PROXY = ("proxy", "proxy_uwsgi")
-
-MIDDLEWARE = """
-[keystone_authtoken]
-www_authenticate_uri = http://identity.example.com/v3
-auth_url = {url}
-auth_type = password
-username = placement
-password = {password}
-project_name = service
-user_domain_id = default
-project_domain_id = default
-service_token_roles_required = true
-http_request_max_retries = 0
-"""
-
 
 @dataclass(frozen=True)
 class Cloud:

@@ -172,6 +172,7 @@ class Player:
     """One client.
 
     :param exact: nobody else writes meanwhile, so that each answer must be what the book says.
+    :param user: the id of its user, if it is not the one of its kind.
     """
 
     name: str
@@ -183,11 +184,12 @@ class Player:
     excused: bool = False
     log: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    user: str = ""
 
     @property
     def token(self) -> str:
         """Say who it is."""
-        return f"{self.name}-user:{self.name}-project"
+        return f"{self.user or f'{self.name}-user'}:{self.name}-project"
 
     def ask(self, path: str) -> Any:
         """Read something that a draw needs; None if it is not there."""

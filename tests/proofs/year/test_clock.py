@@ -18,7 +18,9 @@ SECONDS = float(os.environ.get("PLACEMENT_FAULT_SECONDS", 40 if LONG else 0))
 SEED = int(os.environ.get("PLACEMENT_SEED", "0")) or random.randrange(1, 2**31)
 ELSEWHERE = (*clock.OF_RELEASES, "other service")
 """Tests of their own are about these events, which take longer than the others together."""
-EVENTS = {"sqlite": 7, "postgresql": 15, "mysql": 15}
+EVENTS = {"sqlite": 14, "postgresql": 22, "mysql": 22}
+NOT_EVERYWHERE = {"disk full": 1, "Keystone": 2}
+"""Of these, those that need a user or a program that this machine may lack."""
 GRANTED = ("nova: allocations 204", "claimer: claims 200", "agent: stock 200", "operator: plan 200")
 
 
@@ -38,5 +40,6 @@ def test_every_promise_is_kept_whatever_happens(kind: str) -> None:
     written = sum(number for what, number in report.counts.items() if _is_written(what))
     assert written > 100, f"only {written} writes got through"
     assert min(report.counts[each] for each in GRANTED) > 0, report.counts
-    assert len(report.faults) >= EVENTS[kind] - ("disk full" in " ".join(report.left_out))
+    left_out = sum(n for what, n in NOT_EVERYWHERE.items() if what in " ".join(report.left_out))
+    assert len(report.faults) >= EVENTS[kind] - left_out
     assert all(report.faults.values()), report.faults
