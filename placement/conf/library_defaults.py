@@ -50,11 +50,15 @@ def set_for(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(cors.CORS_OPTS, group="cors")
     for name, value in CORS.items():
         conf.set_default(name, value, group="cors")
+    conf.set_default("default_log_levels", _list_log_levels())
+
+
+def set_for_identity(conf: cfg.ConfigOpts) -> None:
+    """Register the options of the middleware that asks the identity service, with the service's defaults."""
     for group, options in auth_token.list_opts():
         conf.register_opts(options, group=group)
     for name, value in IDENTITY.items():
         conf.set_default(name, value, group="keystone_authtoken")
-    conf.set_default("default_log_levels", _list_log_levels())
 
 
 def _list_log_levels() -> list[str]:

@@ -12,15 +12,19 @@ from oslo_config import cfg
 
 from placement import errors
 from placement.advice import NotConfigured
-from placement.conf import unknown
+from placement.conf import library_defaults, unknown
 from placement.web.error_responses import Unauthorized, error_response
 from placement.web.request_log import Environ, WSGIApp
+from placement.web.token_cache import TokenCache
 
 LOG = logging.getLogger(__name__)
 
 # The same string decides here and in the dispatcher, so no spelling of another path can use the root's
 # exemption.
 OPEN_PATHS = frozenset({"", "/"})
+
+TOKENS = "placement.tokens"
+"""The name of the cache of tokens in the environment of a request."""
 
 PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
 """The prefixes of the paths that a word of ``[insight]/public`` opens."""
@@ -89,8 +93,13 @@ def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
         environ["placement.let_in"] = True
         return application(environ, start_response)
 
+    library_defaults.set_for_identity(conf)
+    given = conf.keystone_authtoken
+    # An operator's own cache comes first.
+    own = {} if given.memcached_servers or given.cache else {"cache": TOKENS}
+    tokens = TokenCache()
     with _explain_plugin():
-        protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf})
+        protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf, **own})
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
         def begin(status: str, *rest: Any) -> Any:
@@ -99,6 +108,7 @@ def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
                 raise IdentityUnavailable
             return start_response(status, *rest)
 
+        environ[TOKENS] = tokens
         try:
             answer: Iterable[bytes] = protocol(environ, begin)
             return answer

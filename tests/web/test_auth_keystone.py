@@ -99,6 +99,18 @@ def test_identity_service_that_hangs_is_503_after_a_while(service: Service) -> N
         check_unavailable(asked.request("GET", "/traits", x_auth_token="some"))
 
 
+def test_the_cache_of_the_library_is_not_used(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It warns of itself when it is made. Its threads do not all know the same tokens."""
+    asked = logging_in(service, "http://127.0.0.1:9/v3", http_request_max_retries=0)
+
+    asked.request("GET", "/traits", x_auth_token="some")
+
+    assert "Unable to validate token" in caplog.text
+    assert "in-process token cache" not in caplog.text
+
+
 @pytest.mark.parametrize("answers", [b"nonsense", b'{"token": []}', b"{}", WITHOUT_CATALOGUE])
 def test_identity_service_that_makes_no_sense_is_503(
     service: Service, caplog: pytest.LogCaptureFixture, answers: bytes
