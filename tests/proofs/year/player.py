@@ -65,6 +65,11 @@ class Names:
         return self._uuids(1, 5, 10 * self.built)
 
     @property
+    def roots(self) -> list[str]:
+        """Its own, and those on which it claims."""
+        return [*self.hosts, *self.common]
+
+    @property
     def children(self) -> list[str]:
         """Providers below the roots, in most cases."""
         return self._uuids(2, 3, 10 * self.built)
