@@ -277,11 +277,11 @@ def find_differences(db: Database, clients: Sequence[Sender], actors: Sequence[A
         yield from find_wrong_reads(client, now)
         for name in sorted(groups):
             answer = client.send("GET", f"/-/groups/{name}")
-            if answer.status == 200 and _is_broken(answer.json, stay):
+            if answer.status == 200 and is_broken(answer.json, stay):
                 yield f"the rule of a group is broken: {answer.text}"
 
 
-def _is_broken(group: Any, stay: Collection[str]) -> bool:
+def is_broken(group: Any, stay: Collection[str]) -> bool:
     """Return whether claims have broken a rule. Whoever moves a provider to another tree may break one.
 
     :param stay: the numbers of owners that move none.
