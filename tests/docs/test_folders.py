@@ -22,7 +22,6 @@ ELSEWHERE = {
     "client/migrate.py": "tests/client/test_tracker.py",
     "cmd/entry_points.py": "tests/cmd/test_cmd_programs.py",
     "cmd/status.py": "tests/cmd/test_manage.py",
-    "conf/library_defaults.py": "tests/web/test_web_pipeline.py",
     "db/place_rows.py": "tests/cmd/test_audit.py",
     "db/standard_names.py": "tests/wsgi/test_api_startup.py",
     "handlers/root.py": "tests/gabbits/core-root.yaml",
