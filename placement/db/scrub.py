@@ -527,7 +527,9 @@ def _compare_owners(db: Database, span: Parameters, part: Part, options: ScrubOp
 
 
 def _compare_others(db: Database, span: Parameters, part: Part, options: ScrubOptions) -> None:
-    kinds = (_SLOTS, _WITHOUT_CONSUMER, *(_list_rows_of_extensions() if options.thorough else ()))
+    # The other service does not know the slots, so nothing that it does can look like a missing one.
+    _SLOTS.compare(db, span, part)
+    kinds = (_WITHOUT_CONSUMER, *(_list_rows_of_extensions() if options.thorough else ()))
     _compare_rows(kinds, db, span, part)
 
 

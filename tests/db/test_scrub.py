@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, select, text, update
 
-from placement.db import digests, models, scrub, scrub_rows
+from placement.db import change_rows, digests, models, scrub, scrub_rows
 from placement.db.coexistence import state, takeover
 from placement.db.coexistence.adoption import is_quiet
 from placement.db.database import Database
@@ -449,6 +449,15 @@ def test_in_the_shared_mode_a_counter_that_is_corrected_does_not_hide_a_write(sh
     after = shared.db.read(state.read_foreign_writes)
     assert (after.surplus, after.noted) == (0, None)
     assert not shared.db.read(is_quiet)
+
+
+def test_in_the_shared_mode_the_log_gets_its_slots_again(shared: Scene) -> None:
+    """The other service does not know the table, and followers need it when the coexistence ends."""
+    shared.by_hand(delete(models.provider_changes))
+
+    healed, left = scrub.scrub_all(shared.db)
+
+    assert (healed, left) == ({"rows": change_rows.SLOTS}, [])
 
 
 def counted(service: Service) -> int:
