@@ -68,7 +68,7 @@ def test_the_core_and_what_is_in_doubt_reach_everything(tree: Tree, path: str) -
             "placement/extensions/claims/writing.py",
             "extensions/claims/test_claims extensions/plans/test_plans extensions/claims/test_claims_model"
             " proofs/races/test_gang_races proofs/histories/test_histories proofs/year/test_clock"
-            " proofs/replay/test_replay",
+            " proofs/promise/test_history_errors",
             "client/test_flush placing/test_packing db/test_schema_history web/test_request",
         ),
         (

@@ -17,7 +17,7 @@ from placement.extensions.history import tables as history_tables
 from placement.extensions.history.trimmer import Trimmer
 from placement.objects import scrubber
 from tests.extensions.claims.test_claims import claim
-from tests.proofs.replay.ledger import require_whole
+from tests.proofs.year.ledger import require_whole
 from tests.support.batches import send_at_once
 from tests.support.bodies import entry
 from tests.support.clock import let_holds_end

@@ -1,6 +1,6 @@
 """The book of a year: what was acknowledged and therefore must be there, and what was seen that must not be.
 
-The ledger has the form of ``tests.proofs.replay.ledger``, so it can be compared with the tables as they are.
+The ledger has the form of ``tests.proofs.year.ledger``, so it can be compared with the tables as they are.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from placement.inventory_record import InventoryRecord
-from tests.proofs.replay.ledger import Ledger
+from tests.proofs.year.ledger import Ledger
 
 Sets = Mapping[str, Mapping[str, int]]
 """Amounts by class, by uuid of the provider."""

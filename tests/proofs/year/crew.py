@@ -11,10 +11,16 @@ from typing import Any
 from placement.db import invariants
 from placement.db.coexistence.checksums import BLOCK_BITS
 from placement.db.database import Database
-from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year.book import Book, Broken, Open, unequal
+from tests.proofs.year.ledger import read_ledger
 from tests.proofs.year.player import Asked, Kind, Names, Player, Way
-from tests.proofs.year.promises import History, find_healed, find_wrong_authors, find_wrong_reads
+from tests.proofs.year.promises import (
+    History,
+    find_healed,
+    find_unlike_history,
+    find_wrong_authors,
+    find_wrong_reads,
+)
 from tests.proofs.year.requests import KIND, OF_CLIENT, OTHER
 from tests.support import bodies
 from tests.support import book as support
@@ -87,7 +93,7 @@ class YearActor(Actor):
     def _note_open(self, kind: Kind, asked: Asked) -> None:
         """Note a write without an answer: it may have happened, or may still happen."""
         book, names = self.player.book, self.player.names
-        uuids = {uuid for uuid in asked.uuids if self._owns(uuid) and uuid.startswith("5")}
+        uuids = {uuid for uuid in asked.uuids if self.owns(uuid) and uuid.startswith("5")}
         chosen, is_sent = kind.name == "claims", asked.path.startswith(("/allocations", "/reshaper"))
         # A hold can end by itself.
         if uuids and not uuids & book.held and (is_sent or (chosen and "hold_s" not in asked.body)):
@@ -120,17 +126,18 @@ class YearActor(Actor):
                     if part == "consumers" or not what.startswith("generation"):
                         yield f"{self.player.name} {mine}: {uuid}, by the book and as it is: {what}"
 
-    def _owns(self, uuid: str) -> bool:
+    def owns(self, uuid: str) -> bool:
+        """Return whether nobody else writes it."""
         return uuid[1:8] == f"{self.player.names.owner:07x}"
 
     def _can_look(self, uuid: str) -> bool:
         """Return whether it is known and read quickly: a hold does not end at once."""
         book = self.player.book
         there = uuid.startswith("5") or uuid in book.providers
-        return self._owns(uuid) and uuid not in book.unsure and there
+        return self.owns(uuid) and uuid not in book.unsure and there
 
     def _knows(self, uuid: str) -> bool:
-        return self._owns(uuid) and self.player.book.knows(uuid)
+        return self.owns(uuid) and self.player.book.knows(uuid)
 
 
 class Crew:
@@ -296,8 +303,17 @@ def is_broken(group: Any, stay: Collection[str]) -> bool:
 def find_wrong(
     db: Database, clients: Sequence[Sender], actors: Sequence[Any], authors: Mapping[str, tuple[str, str]]
 ) -> Iterator[str]:
-    """Do so, and hold the database against what it says of itself."""
+    """Do so, and hold the database against what it says of itself.
+
+    :param authors: user and request, by the request's id; empty if there is no history.
+    """
     yield from find_differences(db, clients, actors)
     yield from (f"{each.invariant.name}: {each.examples}" for each in invariants.violations(db))
     yield from find_healed(db)
-    yield from (f"17: {each}" for each in find_wrong_authors(db, authors, History()))
+    if authors:
+        now, history = read_ledger(db), History()
+        # What the OpenStack service writes beside is in no history.
+        mine = [each for each in actors if isinstance(each, YearActor) and each.player.name != OTHER]
+        uuids = {uuid for part in now.values() for uuid in part if any(each.owns(uuid) for each in mine)}
+        yield from (f"17: {each}" for each in find_unlike_history(db, now, history, uuids))
+        yield from (f"17: {each}" for each in find_wrong_authors(db, authors, history))

@@ -12,9 +12,9 @@ from sqlalchemy import delete, exc, select, update
 from placement.client.mirror import MirrorFailed
 from placement.db import invariants, models, scrub
 from placement.db.coexistence import state, takeover, watch
-from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.scrub import by_hand
 from tests.proofs.year.book import Broken
+from tests.proofs.year.ledger import read_ledger
 from tests.proofs.year.player import Asked, Kind
 from tests.proofs.year.promises import scrub_all
 from tests.proofs.year.requests import KIND

@@ -18,9 +18,9 @@ from placement.client.mirror import Mirror
 from placement.db import schema
 from placement.db.coexistence import state
 from placement.db.database import Database
-from tests.proofs.replay.ledger import read_ledger
 from tests.proofs.year import events
 from tests.proofs.year.book import Book, Broken
+from tests.proofs.year.ledger import read_ledger
 from tests.proofs.year.other_service import OtherService, url_of
 from tests.proofs.year.player import Asked, InProcess, Kind, Names, Player
 from tests.proofs.year.promises import History, Quiet, ask_all, find_wrong_room, find_wrong_trees

@@ -1,6 +1,6 @@
 """A fault at each statement leaves neither a row of the history without its write nor the reverse.
 
-PROMISE 4 and 14. The engine is that of ``tests/proofs/promise/test_errors.py``, and the history is among the
+PROMISE 4 and 14. The engine is that of ``test_errors.py``, and the history is among the
 tables of the state that it compares. Each request on one of the three databases in turn; the long mode tries
 every request on each of them.
 """
@@ -25,7 +25,7 @@ from tests.proofs.promise.test_errors import (
     stage_for_errors,
     undisturbed,
 )
-from tests.proofs.replay.ledger import require_whole
+from tests.proofs.year.ledger import require_whole
 from tests.support.databases import MAIN_ROUTES
 from tests.support.effort import LONG, ONLY_IN_LONG_MODE, in_one_process
 
