@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ETC = ROOT / "etc"
 PROGRAMS = Path(sys.executable).parent
 APACHE_MODULES = Path("/usr/lib/apache2/modules")
+SERVERS = ("placement-api", "uwsgi", "gunicorn", "apache+uwsgi", "nginx+uwsgi", "nginx+gunicorn")
+"""A server by itself, or a front end and the server behind it."""
 MODULES = "placement.wsgi"
 """Imports all of the service, and makes no application."""
 
@@ -296,6 +298,23 @@ def builtin(folder: Path, environment: dict[str, str], *more: str) -> Iterator[S
         url = f"http://127.0.0.1:{port}"
         master.wait_until("it answers", lambda: answers(url))
         yield Site(url, master, lambda: None)
+
+
+@contextlib.contextmanager
+def serving(name: str, folder: Path, environment: dict[str, str]) -> Iterator[tuple[Site, list[Path]]]:
+    """Serve with one of ``SERVERS``, as it is shipped; yield the logs of the service too."""
+    front, _, behind = name.rpartition("+")
+    serve: Any = {"placement-api": builtin, "uwsgi": uwsgi, "gunicorn": gunicorn}[behind]
+    more = {} if front or behind == "placement-api" else {"http": True}
+    with contextlib.ExitStack() as stack:
+        service = site = stack.enter_context(serve(folder, environment, **more))
+        if front == "apache":
+            text = shipped(f"apache/placement-{behind}.conf", folder)
+            modules = ("proxy", "proxy_uwsgi", "reqtimeout")
+            site = stack.enter_context(apache(folder, {}, text, *modules))
+        elif front == "nginx":
+            site = stack.enter_context(nginx(folder, shipped(f"nginx/placement-{behind}.conf", folder)))
+        yield site, [service.master.log]
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ SERVERS = {
 
 STARTS_SERVERS = re.compile(
     r"placement/(deploy|wsgi|web|cmd/api|cmd/http_server)|etc/|bin/|setup\.cfg|requirements\.lock|\.ci/install"
-    r"|tests/support/(deployment|forks|library_server|processes)|tests/operations/deploy/|tests/security/campaign"
+    r"|tests/support/(deployment|forks|library_server|processes)|tests/operations/deploy/"
 )
 """The files whose change has all web servers tried."""
 

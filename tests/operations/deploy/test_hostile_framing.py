@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.operations.deploy.test_hostile_clients import check, connected, status
-from tests.security.campaign import SERVERS, SERVERS_OWN
 from tests.support import deployment
 from tests.support.deployment import Site
 from tests.support.effort import in_one_process
@@ -55,19 +54,42 @@ CHUNKS = {
 SAID_BY_APACHE = {("apache+uwsgi", "50 of 7,000 bytes")}
 """500 of mod_proxy_uwsgi itself: its protocol has room for 64 KiB of headers. The service never sees it."""
 
-SERVED = ("placement-api", "uwsgi", "gunicorn", "apache+uwsgi", "nginx+uwsgi")
+HIDDEN = b"DELETE %s/traits/CUSTOM_A HTTP/1.1\r\nHost: h\r\nX-Auth-Token: admin\r\n\r\n"
+UNCLEAR = {
+    "a length and chunks": b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks and a length": b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+    "two lengths": b"Content-Length: 5\r\nContent-Length: 0\r\n\r\n",
+    "a length with a sign": b"Content-Length: +0\r\n\r\n",
+    "a length below zero": b"Content-Length: -1\r\n\r\n",
+    "a length beyond all numbers": b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
+    "an unknown coding": b"Transfer-Encoding: xchunked\r\n\r\n",
+    "no coding": b"Transfer-Encoding: identity\r\n\r\n",
+    "chunks in a number of its own": b"Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n",
+}
+CLAIMS = {
+    "nothing": b"",
+    "a user and roles": b"X-User-Id: admin\r\nX-Roles: admin\r\nX-Identity-Status: Confirmed\r\n",
+    "a scope": b"OpenStack-System-Scope: all\r\nX-Service-Roles: admin\r\n",
+    "a password": b"Authorization: Basic YWRtaW46YWRtaW4=\r\n",
+    "a token by another name": b"X_Auth_Token: admin\r\n",
+}
+TAKES_UNDERSCORES = {("uwsgi", "a token by another name")}
+"""By itself it takes them for dashes in names of headers: that is the token then. Front ends drop such."""
+SERVERS_OWN = frozenset({501, 505})
+"""What a web server says of a transfer coding or a version of HTTP that it does not know."""
+
 GROWTH_KB = 96 * 1024
 UPLOADS = 12
 UPLOAD = 12 << 20
 """Bytes: more than ``max_request_body_size``."""
 
 
-@pytest.fixture(scope="module", params=in_one_process("framing", *SERVED))
+@pytest.fixture(scope="module", params=in_one_process("framing", *deployment.SERVERS))
 def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, Site, list[Path]]]:
     """Each server with the configuration that we ship, and the logs of the service."""
     with public_folder("placement-framing-") as folder:
         environment = deployment.prepare(folder, f"sqlite:///{folder}/placement.sqlite")
-        with SERVERS[request.param](folder, environment) as (site, logs):
+        with deployment.serving(request.param, folder, environment) as (site, logs):
             yield request.param, site, logs
 
 
@@ -105,6 +127,28 @@ def test_chunks(place: tuple[str, Site, list[Path]]) -> None:
     if server == "gunicorn":
         # It raises errors of its own while the service reads.
         assert found["no number"] == 400
+    check(site, logs)
+
+
+def test_no_request_hides_in_another(place: tuple[str, Site, list[Path]]) -> None:
+    """Where it is unclear where a request ends, what follows it is no request."""
+    _, site, logs = place
+    assert site.send("PUT", "/traits/CUSTOM_A").status in (201, 204)
+    head, hidden = (text % site.prefix.encode() for text in (POST.partition(b"Transfer")[0], HIDDEN))
+    for name, framing in UNCLEAR.items():
+        found = answered(site, head + b"Connection: close\r\n" + framing + hidden)
+        assert found < 500 or found in SERVERS_OWN, (name, found)
+        assert site.send("GET", "/traits/CUSTOM_A").status == 204, name
+    check(site, logs)
+
+
+def test_nobody_gets_in_without_a_token(place: tuple[str, Site, list[Path]]) -> None:
+    """Whatever else a request claims to be of."""
+    server, site, logs = place
+    for name, claim in CLAIMS.items():
+        request = GET.replace(b"X-Auth-Token: admin\r\n", claim) % site.prefix.encode()
+        found = answered(site, request + b"Connection: close\r\n\r\n", end=False)
+        assert found in (400, 401) or (server, name) in TAKES_UNDERSCORES, (name, found)
     check(site, logs)
 
 

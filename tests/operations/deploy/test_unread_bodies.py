@@ -17,7 +17,6 @@ import pytest
 
 from tests.operations.deploy.test_hostile_clients import connected, status
 from tests.operations.deploy.test_servers import mod_wsgi_site
-from tests.security.campaign import SERVERS
 from tests.support import deployment
 from tests.support.deployment import Site
 from tests.support.effort import in_one_process
@@ -227,7 +226,7 @@ def test_a_refusal_of_a_large_body_arrives(name: str) -> None:
     """uWSGI hangs up while it is still being sent: Apache would say 503 instead."""
     with public_folder("placement-unread-") as folder:
         environment = deployment.prepare(folder, f"sqlite:///{folder}/placement.sqlite")
-        with SERVERS[name](folder, environment) as (site, _):
+        with deployment.serving(name, folder, environment) as (site, _):
             for path, token, size, refused in REFUSALS * 5:
                 announced = b"%sContent-Length: %d\r\n\r\n" % (token, size)
                 with connected(site) as connection:
