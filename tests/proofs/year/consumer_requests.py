@@ -132,7 +132,7 @@ def draw_claims(player: Player) -> Asked:
             "project_id": project,
             "user_id": user,
             "consumer_type": "INSTANCE",
-            "query": draws.draw_query(player),
+            **draws.draw_wish(player),
         }
         claims.append(claim | ({"groups": [group]} if group else {}))
     body: dict[str, Any] = {"claims": claims, "strategy": dice.choice(["any", "spread", "pack"])}

@@ -113,6 +113,14 @@ def draw_query(player: Player) -> str:
     return player.dice.choice(known if player.dice.random() < 0.95 else QUERIES)
 
 
+def draw_wish(player: Player) -> dict[str, Any]:
+    """Draw what a claim asks for; now and then several queries, the best liked first."""
+    queries = list(dict.fromkeys([draw_query(player), draw_query(player)]))
+    if len(queries) > 1 and player.dice.random() < 0.3:
+        return {"queries": queries}
+    return {"query": queries[0]}
+
+
 def draw_group(player: Player) -> str:
     known = sorted(player.book.groups.intersection(player.names.groups))
     return player.dice.choice(known or player.names.groups)
