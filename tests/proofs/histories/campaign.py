@@ -158,7 +158,7 @@ def act(player: Player, history: History, name: str) -> None:
     """Send a request of a line of the table; steps of a plan follow it, beside everybody else's writes."""
     with history.lock:
         book = history.beliefs.copied()
-        book.held = {uuid for uuid in book.held if history.ends.get(uuid, 0.0) > time.monotonic()}
+        book.held = {uuid for uuid in book.held if history.ends.get(uuid, 0.0) > time.monotonic() - HOLD_S}
     kind = KIND[name]
     asked = kind.draw(Player(player.name, player.way, book, player.names, player.dice, exact=False))
     if asked is None or any(each in str(asked) for each in UNKNOWN):

@@ -1,72 +1,27 @@
-"""Plans of random clouds, carried out by plain requests, on the three databases (10 sections 2.4 and 5).
+"""Plans that are carried out beside others, and by clients that are killed (10 section 5).
 
-``PLACEMENT_PLANS`` says of how many clouds each test makes plans; the seed of one that fails is told.
+That each step finds room, and that the goal holds after the last one, is a promise of the year.
 """
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from random import Random
 from typing import Any
 
 import pytest
 from keystoneauth1 import adapter, session
 
 from placement.client.plans import MadePlan, PlansClient
-from placement.db import invariants
-from tests.proofs.plans.clouds import RandomCloud, carry_out_held
-from tests.search import worlds
-from tests.support.client import Client
+from tests.proofs.year import consumer_requests
+from tests.support.client import Answer, Client
 from tests.support.clock import let_holds_end
 from tests.support.commands import FORKS
-from tests.support.databases import KINDS
 from tests.support.effort import LONG
 from tests.support.processes import ENDS_S
 from tests.support.racing import ARENAS, Arena, emptied, emptied_arena
-from tests.support.service import running
 from tests.support.world import World, new_uuid
 
-CLOUDS = int(os.environ.get("PLACEMENT_PLANS", 200 if LONG else 6))
-RACES = int(os.environ.get("PLACEMENT_PLANS", 40 if LONG else 1))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_step_finds_room_while_its_source_is_held(kind: str) -> None:
-    """No step raises the excess of a group, and after the last one the goal holds."""
-    seen = {"steps": 0, "plans": 0}
-
-    @worlds.seeds(CLOUDS)
-    def carry_out(drawn: Random) -> None:
-        with running(kind, insight__enabled=True, api__search_deadline=2) as service:
-            cloud = RandomCloud(service, drawn)
-            for asked in cloud.asks():
-                answer = service.send("POST", "/-/plans", asked)
-                assert answer.status == 200 or answer.code.endswith(("no_plan", "given_up")), answer
-                # Of most clouds some goal does not hold, and can be reached.
-                if answer.status == 200 and answer.json["steps"]:
-                    break
-            else:
-                return
-            assert answer.json["avoided"] == len(cloud.disabled)
-            places = [*answer.json["steps"], *answer.json.get("placed", ())]
-            assert cloud.disabled.isdisjoint(each.get("root_provider_uuid") for each in places)
-            for step in answer.json["steps"]:
-                before = cloud.excesses()
-                cloud.carry_out(step)
-                after = cloud.excesses()
-                assert all(after[name] <= before[name] for name in after), (before, after)
-            cloud.assert_reached(asked["goal"], answer.json)
-            seen["steps"] += len(answer.json["steps"])
-            seen["plans"] += 1
-            assert invariants.violations(service.db) == []
-
-    carry_out()
-    assert seen["plans"]
-    print(f"{seen['plans']} plans of {seen['steps']} steps on {kind}")
-
-
-# -- beside others -----------------------------------------------------------------------------
+RACES = 40 if LONG else 1
 
 
 @pytest.fixture(params=ARENAS)
@@ -82,6 +37,12 @@ def fill(place: Arena, hosts: int, servers: int) -> tuple[list[str], list[str]]:
     made = [world.host(VCPU=8) for _ in range(hosts)]
     placed = [world.claim({made[n // 4]: {"VCPU": 2}}) for n in range(servers)]
     return made, placed
+
+
+def carry_out_step(client: Client, step: dict[str, Any]) -> Answer:
+    """Carry out a step by one request, which takes over what is held for it."""
+    asked = consumer_requests.carry_out(step)
+    return client.send(asked.method, asked.path, asked.body, asked.version)
 
 
 def claim_for_ever(until: Callable[[], bool]) -> Callable[[Client], int]:
@@ -130,7 +91,7 @@ def test_every_step_of_a_held_plan_is_granted_beside_claims(place: Arena, turn: 
             steps = answer.json["steps"]
             for step in steps:
                 time.sleep(0.01)
-                granted = carry_out_held(client, step)
+                granted = carry_out_step(client, step)
                 assert granted.status == 204, granted
             return len(steps)
         finally:
@@ -166,7 +127,7 @@ def test_a_refused_step_leaves_everything_as_it_was(
         try:
             time.sleep(0.05)
             return {
-                step["consumer_uuid"]: carry_out_held(client, step).status == 204
+                step["consumer_uuid"]: carry_out_step(client, step).status == 204
                 for step in plan["steps"]
             }
         finally:

@@ -1,6 +1,6 @@
 """Requests about consumers, claims and plans: how they are drawn, what they answer, what the book learns."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tests.proofs.year import draws
@@ -146,8 +146,7 @@ def note_claimed(player: Player, asked: Asked, answer: Answer) -> None:
     book = player.book
     by_uuid = {each["consumer_uuid"]: each for each in asked.body["claims"]}
     granted = {
-        each["consumer_uuid"]: {u: e["resources"] for u, e in each["allocations"].items()}
-        for each in answer.json["claims"]
+        each["consumer_uuid"]: sets_of(each) for each in answer.json["claims"]
     }
     # Room that an expired hold has had is free, and the book may not know it yet.
     if player.exact and not book.ended and (why := set(book.refusals(granted))):
@@ -241,10 +240,64 @@ def note_planned(player: Player, asked: Asked, answer: Answer) -> None:
             player.book.held.add(holder["consumer_uuid"])
     if not player.exact:
         return
+    broken = broken_groups(player)
     for step in plan["steps"]:
-        granted = player.send(SEVERAL, carry_out(step))
-        if granted.status != 204 and not granted.lost:
+        carried = carry_out(step)
+        held = hold_source(player, step, carried)
+        granted = player.send(SEVERAL, carried)
+        if granted.lost:
+            return
+        if granted.status != 204:
             raise Broken("a plan is correct", f"{asked}: step {step} was answered {granted}")
+        if held:
+            player.send(RELEASED, Asked("DELETE", f"/allocations/{held}"))
+        if worse := broken_groups(player) - broken:
+            raise Broken("a plan is correct", f"{asked}: step {step} breaks the rules of {sorted(worse)}")
+    for what in find_missed(player, asked.body["goal"], plan):
+        raise Broken("a plan is correct", f"{asked}: in the end {what}")
+
+
+def hold_source(player: Player, step: Mapping[str, Any], carried: Asked) -> str:
+    """Let another consumer hold what a step leaves, as Nova does during a migration; return its uuid.
+
+    A step whose destination is held takes over the hold instead.
+    """
+    if "remove" in step or "held_by" in step:
+        return ""
+    holder = f"7{player.names.owner:07x}-0000-4000-8000-000000000000"
+    entry = carried.body[step["consumer_uuid"]] | {"allocations": step["from"], "consumer_generation": None}
+    if "consumer_type" in entry:
+        entry["consumer_type"] = "MIGRATION"
+    carried.body[holder] = entry
+    return holder
+
+
+def broken_groups(player: Player) -> set[str]:
+    """Return the groups whose rule is broken."""
+    shown = {name: player.ask(f"/-/groups/{name}") for name in player.names.groups}
+    return {name for name, group in shown.items() if group and not group["kept"]}
+
+
+def find_missed(player: Player, goal: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is not so after the last step of a plan, though it was the goal."""
+    yield from (f"{name} is broken" for name in broken_groups(player).intersection(goal.get("keep", ())))
+    book = player.book
+    placed = {str(n): sets_of(each) for n, each in enumerate(plan.get("placed", ()))}
+    if len(placed) != ("place" in goal) * goal.get("times", 1):
+        yield f"there are {len(placed)} places"
+    if not book.ended:
+        yield from (f"a place is {why}" for why in book.refusals(placed))
+    emptied = plan.get("emptied", ())
+    if "empty" in goal and len(emptied) != goal["empty"].get("count", 1):
+        yield f"{emptied} are empty"
+    for uuid in book.providers:
+        if book.root(uuid) in emptied and book.in_use(uuid) and not book.ended:
+            yield f"{uuid} is in use"
+
+
+def sets_of(shown: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the amounts that an answer says."""
+    return {uuid: each["resources"] for uuid, each in shown["allocations"].items()}
 
 
 def read_holder(player: Player, owner: dict[str, Any], holder: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,12 +326,13 @@ def carry_out(step: Mapping[str, Any]) -> Asked:
     return Asked("POST", "/allocations", body, "1.37" if typeless else VERSION)
 
 
+RELEASED = Kind("released", "DELETE /allocations/{consumer_uuid}", "nova nova claimer operator other other",
+                draw_release, may_release, note_released, "allocations")  # fmt: skip
 TABLE: tuple[Kind, ...] = (
     Kind("allocations", "PUT /allocations/{consumer_uuid}", "nova nova nova other other other",
          draw_put, may_put, note_put, "released"),
     SEVERAL,
-    Kind("released", "DELETE /allocations/{consumer_uuid}", "nova nova claimer operator other other",
-         draw_release, may_release, note_released, "allocations"),
+    RELEASED,
     Kind("reshape", "POST /reshaper", "agent agent other", draw_reshape, lambda p, a: (204, 409, 400),
          note_reshaped, "reshape"),
 )  # fmt: skip
