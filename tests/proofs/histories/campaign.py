@@ -163,6 +163,13 @@ def act(player: Player, history: History, name: str) -> None:
     asked = kind.draw(Player(player.name, player.way, book, player.names, player.dice, exact=False))
     if asked is None or any(each in str(asked) for each in UNKNOWN):
         return
+    if asked.path == "/allocations":
+        # That a consumer is not there, which is to have nothing, is read without a lock.
+        for uuid, entry in [*asked.body.items()]:
+            if not entry["allocations"] and entry["consumer_generation"] is None:
+                del asked.body[uuid]
+        if not asked.body:
+            return
     if asked.path == "/-/plans":
         asked.body.pop("hold_s", None)
     elif asked.body and "hold_s" in asked.body:
