@@ -1,1 +1,1 @@
-"""Histories of many clients over HTTP, checked for linearizability; ``python -m tests.proofs.histories``."""
+"""Histories of many clients over HTTP, checked for linearizability."""

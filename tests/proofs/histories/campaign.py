@@ -199,11 +199,9 @@ def look_at_everything(way: Noting) -> None:
         way.deliver(Asked("GET", path), "")
 
 
-def run(
-    arena: Arena, database: str, seed: int, *, seconds: float, clients: int, requests: int
-) -> HistoryReport:
+def run(arena: Arena, seconds: float, seed: int, *, clients: int, requests: int) -> HistoryReport:
     """Play and judge rounds until the time is over and all has happened; each must leave what is sound."""
-    report = HistoryReport(database, seed)
+    report = HistoryReport(f"histories on {arena.db.dialect}", seed)
     for number in rounds(report, seconds, lambda: report.tells):
         history = play(arena, f"{seed}/{number}", clients, requests)
         report.configurations += history.judge()

@@ -1,6 +1,6 @@
 """Short rounds of random writes through several servers on each database (PROMISE 3).
 
-PLACEMENT_SEED repeats what the clients of a failure drew; ``python -m tests.proofs.histories`` runs for long.
+PLACEMENT_SEED repeats what the clients of a failure drew. ``tests.proofs.year --contended`` runs for long.
 """
 
 import os
@@ -19,6 +19,6 @@ def test_generations_are_linearizable(kind: str) -> None:
     seed = int(os.environ.get("PLACEMENT_SEED") or random.randrange(1, 2**31))
     print(f"PLACEMENT_SEED={seed}")
     with emptied_arena(kind) as place:
-        report = campaign.run(place, kind, seed, seconds=0, clients=6, requests=40)
+        report = campaign.run(place, 0, seed, clients=6, requests=40)
     report.require_kept()
     assert report.operations >= 240

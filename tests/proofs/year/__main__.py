@@ -3,7 +3,8 @@
 With ``--steps`` one client at a time, in this process, and a failure is made as short as it can be. Without
 it many clients and real servers, for so many seconds, while one thing after another happens to them. Nothing
 fails with ``--beside``, where two processes of the OpenStack service write too, all the time, and with
-``--releases``, where releases follow one another.
+``--releases``, where releases follow one another. With ``--contended`` all write the same few things, and one
+order must explain all answers.
 """
 
 import argparse
@@ -15,10 +16,12 @@ from tests.proofs.faults import failovers
 from tests.proofs.faults.servers import KINDS
 from tests.proofs.galera import bad_days
 from tests.proofs.galera.balanced import CONFIGURATIONS
+from tests.proofs.histories import campaign as histories
 from tests.proofs.innodb_cluster import bad_days as group_days
 from tests.proofs.year import beside, clock, releases
 from tests.proofs.year.steps import draw_steps, page, shrink, take_steps
 from tests.support.campaign import CampaignReport, command, main
+from tests.support.racing import SERVING_CLAIMS, arena
 
 
 def take_years(options: argparse.Namespace) -> CampaignReport:
@@ -60,6 +63,9 @@ def run(options: argparse.Namespace) -> Iterator[CampaignReport]:
         yield group_days.run(options.through, *given, network=options.network)
     elif options.database == "standby":
         yield failovers.run(*given)
+    elif options.contended:
+        with arena(options.database, options=SERVING_CLAIMS) as place:
+            yield histories.run(place, *given, clients=6, requests=50)
     else:
         campaign = releases if options.releases else beside if options.beside else clock
         yield campaign.run(options.database, *given)
@@ -73,6 +79,7 @@ if __name__ == "__main__":
     parser.add_argument("--go-on", action="store_true", help="after a failure, to find others")
     parser.add_argument("--shrink", type=float, default=120.0, help="seconds to make a failure shorter")
     parser.add_argument("--beside", action="store_true", help="the OpenStack service writes too")
+    parser.add_argument("--contended", action="store_true", help="all write the same few things")
     parser.add_argument("--releases", action="store_true", help="releases follow one another")
     parser.add_argument("--writers", choices=sorted(CONFIGURATIONS), default="one", help="galera")
     ways = sorted(group_days.CHOOSERS)

@@ -138,11 +138,6 @@ class Book:
         """Return the providers right below one."""
         return [uuid for uuid, each in self.providers.items() if each["parent_provider_uuid"] == provider]
 
-    def root(self, provider: str) -> str:
-        """Return the root of a provider's tree."""
-        above = self.providers[provider]["parent_provider_uuid"]
-        return self.root(above) if above else provider
-
     def refusals(self, entries: Mapping[str, Sets]) -> Iterator[str]:
         """Yield why these sets do not fit instead of what their consumers have: ``unknown``, ``full``."""
         wanted: dict[tuple[str, str], list[int]] = {}

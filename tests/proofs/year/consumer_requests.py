@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.proofs.year import draws
 from tests.proofs.year.book import Broken
+from tests.proofs.year.ledger import find_root
 from tests.proofs.year.player import Asked, Kind, Player
 from tests.support.bodies import stock
 from tests.support.client import VERSION, Answer
@@ -291,7 +292,7 @@ def find_missed(player: Player, goal: Mapping[str, Any], plan: Mapping[str, Any]
     if "empty" in goal and len(emptied) != goal["empty"].get("count", 1):
         yield f"{emptied} are empty"
     for uuid in book.providers:
-        if book.root(uuid) in emptied and book.in_use(uuid) and not book.ended:
+        if find_root(book.ledger, uuid) in emptied and book.in_use(uuid) and not book.ended:
             yield f"{uuid} is in use"
 
 

@@ -314,6 +314,6 @@ def find_wrong(
         now, history = read_ledger(db), History()
         # What the OpenStack service writes beside is in no history.
         mine = [each for each in actors if isinstance(each, YearActor) and each.player.name != OTHER]
-        uuids = {uuid for part in now.values() for uuid in part if any(each.owns(uuid) for each in mine)}
-        yield from (f"17: {each}" for each in find_unlike_history(db, now, history, uuids))
+        unlike = find_unlike_history(db, now, history, lambda uuid: any(each.owns(uuid) for each in mine))
+        yield from (f"17: {each}" for each in unlike)
         yield from (f"17: {each}" for each in find_wrong_authors(db, authors, history))

@@ -20,6 +20,12 @@ Ledger = dict[str, dict[str, Any]]
 """Under ``consumers`` and ``providers`` what each has, by uuid."""
 
 
+def find_root(ledger: Ledger, provider: str) -> str:
+    """Return the root of a provider's tree."""
+    above = ledger["providers"][provider]["parent_provider_uuid"]
+    return find_root(ledger, above) if above else provider
+
+
 def read_ledger(db: Database) -> Ledger:
     """Return what consumers hold and what providers have, as the tables say."""
     return db.snapshot(_read_ledger)

@@ -11,7 +11,7 @@ from placement.extensions.history import tables as history_tables
 from placement.inventory_record import InventoryRecord
 from tests.proofs.year.book import Book, Broken, unequal
 from tests.proofs.year.draws import OWNERS
-from tests.proofs.year.ledger import Ledger, read_ledger, replay
+from tests.proofs.year.ledger import Ledger, find_root, read_ledger, replay
 from tests.proofs.year.player import UUID
 from tests.support import following
 from tests.support.damage import SOUND, STRUCK
@@ -76,7 +76,7 @@ def find_wrong_reads(sender: Any, now: Ledger) -> Iterator[str]:
     """Yield each search, list, usage and sum that does not show what is there."""
     left = _find_room(now)
     providers = {uuid: each for uuid, each in now["providers"].items() if not uuid.startswith(HALVES)}
-    roots = {uuid: _find_root(now, uuid) for uuid in providers}
+    roots = {uuid: find_root(now, uuid) for uuid in providers}
     for uuid, each in providers.items():
         if not each["inventories"]:
             continue
@@ -116,7 +116,7 @@ def find_wrong_room(sender: Any, book: Book, places: Collection[tuple[str, str]]
 def find_wrong_trees(sender: Any, book: Book, uuids: Collection[str]) -> Iterator[str]:
     """Yield where a search in the tree of one of these providers does not show those that have room."""
     left = _find_room(book.ledger)
-    roots = {uuid: _find_root(book.ledger, uuid) for uuid in book.providers}
+    roots = {uuid: find_root(book.ledger, uuid) for uuid in book.providers}
     for uuid in sorted(roots.keys() & set(uuids)):
         tree = {each: root for each, root in roots.items() if root == roots[uuid]}
         for name in sorted({of for each, of in left if each in tree}):
@@ -157,11 +157,6 @@ def _find_room(now: Ledger) -> dict[tuple[str, str], int]:
                 if (uuid, name) in left:
                     left[uuid, name] -= amount
     return left
-
-
-def _find_root(now: Ledger, uuid: str) -> str:
-    above = now["providers"][uuid]["parent_provider_uuid"]
-    return _find_root(now, above) if above else uuid
 
 
 def _own(each: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -227,16 +222,15 @@ def _mirror_is_whole(quiet: Quiet) -> Iterator[str]:
 
 def _history_is_whole(quiet: Quiet) -> Iterator[str]:
     if quiet.history.is_whole:
-        now = quiet.now["consumers"].keys() | quiet.now["providers"].keys()
-        yield from find_unlike_history(quiet.db, quiet.now, quiet.history, now)
+        yield from find_unlike_history(quiet.db, quiet.now, quiet.history, lambda uuid: True)
 
 
 def find_unlike_history(
-    db: Database, now: Ledger, history: History, uuids: Collection[str]
+    db: Database, now: Ledger, history: History, has_all: Callable[[str], bool]
 ) -> Iterator[str]:
     """Yield where the history, replayed, does not make the ledger.
 
-    :param uuids: whose writes it must have. Of others only what it says is compared.
+    :param has_all: whether it must have all writes of a consumer or provider.
     """
     try:
         made = replay(db, history.start, history.after)
@@ -247,7 +241,7 @@ def find_unlike_history(
         # Claims step providers, and leave no row of them.
         each["generation"] = now["providers"].get(uuid, each)["generation"]
     for part in ("consumers", "providers"):
-        for uuid in sorted(made[part].keys() | now[part].keys() & uuids):
+        for uuid in sorted(filter(has_all, made[part].keys() | now[part].keys())):
             for what in unequal(made[part].get(uuid), now[part].get(uuid)):
                 yield f"{uuid}, replayed and as it is: {what}"
 
