@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from placement.db import invariants
 from placement.db.database import Database
 from placement.db.engine import make_engine
+from tests.support.campaign import Servers
 from tests.support.client import HANGS_S, VERSION, Answer, Client
 from tests.support.databases import KINDS, scratch_database, until_exit
 from tests.support.effort import LONG, in_one_process
-from tests.support.forks import placement_api
-from tests.support.processes import Process, answers, free_ports, public_folder
+from tests.support.processes import Process, public_folder
 from tests.support.service import empty
 
 T = TypeVar("T")
@@ -123,27 +123,11 @@ def arena(kind: str, servers: int = 3, options: str = "") -> Iterator[Arena]:
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(race_database(kind))
         folder = stack.enter_context(public_folder("placement-race-"))
-        configuration = folder / "placement.conf"
-        configuration.write_text(
-            SETTINGS.format(connection=connection.replace("%", "%%"), options=options)
-        )
-        ports = free_ports(servers)
-        processes = [
-            stack.enter_context(
-                placement_api(
-                    *(f"server-{port}", "--port", port, "--threads", 6),
-                    *("--config-file", configuration),
-                    folder=folder,
-                    started=port == ports[0],
-                )
-            )
-            for port in ports
-        ]
-        for port, process in zip(ports, processes, strict=True):
-            process.wait_until(
-                "it answers", lambda port=port: answers(f"http://127.0.0.1:{port}/"), 60
-            )
-        made = Arena(ports, Database(make_engine(connection)), processes)
+        settings = SETTINGS.format(connection=connection.replace("%", "%%"), options=options)
+        running = Servers(folder, [settings] * servers)
+        stack.callback(running.stop)
+        running.start(*running.ports)
+        made = Arena(running.ports, Database(make_engine(connection)), [*running.processes.values()])
         stack.callback(made.close)
         yield made
 
