@@ -66,12 +66,10 @@ stocks = st.dictionaries(st.sampled_from(CLASSES), inventory_records(), max_size
 class Ledger(RuleBasedStateMachine):
     """The service and the model beside one another."""
 
-    serve: Any = staticmethod(running)
-
     @initialize()
     def begin(self) -> None:
         """Start with the small cloud and one consumer of each situation."""
-        self._running = self.serve()
+        self._running = running()
         self.service = self._running.__enter__()
         ledger_data.add_cloud(self.service.db)
         ledger_data.add_consumers(self.service.db, 1)

@@ -31,7 +31,7 @@ LINES = {
     **{"class dropped": 1, "stock dropped": 1, "traits": 2, "traits deleted": 1, "aggregates set": 2},
     **{"claims": 14, "confirmed": 3, "several confirmed": 6, "plan": 4},
     **{"one provider": 2, "inventories": 3, "usages": 2, "allocations on": 4, "allocations of": 3},
-    **{"holds": 2, "group": 1},
+    **{"holds": 2, "group": 1, "candidates": 4},
 }
 """What is drawn of the table of requests, and how often: all that the model knows."""
 HOLD_S = 1

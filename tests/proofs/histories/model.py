@@ -16,6 +16,7 @@ from tests.extensions.claims.claims_model import Claims, Group, Hold, Host
 from tests.proofs.histories.checker import Effect
 from tests.proofs.year.player import Asked
 from tests.property.claims_orders import Claim, NotAllowed, Order, milliseconds, require
+from tests.property.claims_rows import candidates_of
 from tests.property.ledger_model import ANY, CONCURRENT, Answer, Entry
 from tests.support.client import VERSION
 from tests.support.client import Answer as Told
@@ -122,6 +123,11 @@ def judge(cloud: Cloud, asked: Asked, answer: Told) -> None:
 
 
 def _look(cloud: Cloud, path: str, answer: Told) -> None:
+    if path.startswith("/allocation_candidates?"):
+        require(not cloud.over(), "who looks for room removes what is over")
+        query = path.partition("?")[2]
+        require(candidates_of(answer.json, cloud) == cloud.candidates(query), "the candidates of", query)
+        return
     parts = path.split("/")[1:]
     uuid, part = parts[1], parts[2] if parts[2:] else ""
     shown: Any
