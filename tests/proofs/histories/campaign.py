@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from tests.extensions.claims.claims_orders import milliseconds
 from tests.proofs.histories import checker, model
 from tests.proofs.histories.checker import Operation
 from tests.proofs.year.book import Book
 from tests.proofs.year.consumer_requests import carry_out
 from tests.proofs.year.player import Asked, Names, Player
 from tests.proofs.year.requests import KIND
-from tests.property.claims_orders import milliseconds
 from tests.support import book as support
 from tests.support.campaign import CampaignReport, rounds
 from tests.support.client import VERSION, Answer, Client

@@ -13,11 +13,11 @@ from typing import Any
 
 from placement.inventory_record import InventoryRecord
 from tests.extensions.claims.claims_model import Claims, Group, Hold, Host
+from tests.extensions.claims.claims_orders import Claim, NotAllowed, Order, milliseconds, require
+from tests.extensions.claims.claims_rows import candidates_of
+from tests.objects.ledger_model import ANY, CONCURRENT, Answer, Entry
 from tests.proofs.histories.checker import Effect
 from tests.proofs.year.player import Asked
-from tests.property.claims_orders import Claim, NotAllowed, Order, milliseconds, require
-from tests.property.claims_rows import candidates_of
-from tests.property.ledger_model import ANY, CONCURRENT, Answer, Entry
 from tests.support.client import VERSION
 from tests.support.client import Answer as Told
 
