@@ -118,7 +118,10 @@ class Year(faults.Faults):
             if self.damaged:
                 scrub_all(db)
                 self.damaged = False
-            for what in find_wrong(db, [self.caller], [*self.crew.actors, *self.others], self.crew.authors):
+            actors = [*self.crew.actors, *self.others]
+            # Where a server has kept no history for a while, what it wrote is not replayed.
+            is_recorded = not self.report.faults.get("history off")
+            for what in find_wrong(db, [self.caller], actors, self.crew.authors, is_recorded=is_recorded):
                 self.book.blame(what)
 
     def _look_for_alarms(self, port: int) -> None:

@@ -301,19 +301,20 @@ def is_broken(group: Any, stay: Collection[str]) -> bool:
 
 
 def find_wrong(
-    db: Database, clients: Sequence[Sender], actors: Sequence[Any], authors: Mapping[str, tuple[str, str]]
+    db: Database, clients: Sequence[Sender], actors: Sequence[Any], authors: Mapping[str, tuple[str, str]],
+    is_recorded: bool = False,
 ) -> Iterator[str]:
     """Do so, and hold the database against what it says of itself.
 
-    :param authors: user and request, by the request's id; empty if there is no history.
+    :param is_recorded: each server has kept the history all the time.
     """
     yield from find_differences(db, clients, actors)
     yield from (f"{each.invariant.name}: {each.examples}" for each in invariants.violations(db))
     yield from find_healed(db)
-    if authors:
+    yield from (f"17: {each}" for each in find_wrong_authors(db, authors, History()))
+    if is_recorded:
         now, history = read_ledger(db), History()
         # What the OpenStack service writes beside is in no history.
         mine = [each for each in actors if isinstance(each, YearActor) and each.player.name != OTHER]
         unlike = find_unlike_history(db, now, history, lambda uuid: any(each.owns(uuid) for each in mine))
         yield from (f"17: {each}" for each in unlike)
-        yield from (f"17: {each}" for each in find_wrong_authors(db, authors, history))

@@ -251,7 +251,7 @@ class Upgrades:
         if not self.book.violations:
             settle([crew.follower])
             clients = [Client(port, kept=False) for port in self.workers.ports]
-            for what in find_wrong(self.db, clients, crew.actors, crew.authors):
+            for what in find_wrong(self.db, clients, crew.actors, crew.authors, is_recorded=True):
                 self.book.blame(what)
             for log in self.workers.folder.glob("worker-*.log"):
                 if scrub.WARNING in log.read_text():

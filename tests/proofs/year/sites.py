@@ -125,7 +125,7 @@ class SiteCrew(Crew):
         """
         settle([self.follower])
         with opened(url, patient=True) as db:
-            for what in find_wrong(db, self.sites, self.actors, self.authors):
+            for what in find_wrong(db, self.sites, self.actors, self.authors, is_recorded=True):
                 self.book.blame(what)
         for other in others:
             with opened(other, patient=True) as db:
