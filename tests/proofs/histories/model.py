@@ -126,6 +126,8 @@ def _look(cloud: Cloud, path: str, answer: Told) -> None:
     if path.startswith("/allocation_candidates?"):
         require(not cloud.over(), "who looks for room removes what is over")
         query = path.partition("?")[2]
+        named = {uuid for each in answer.json["allocation_requests"] for uuid in each["allocations"]}
+        require(named <= cloud.providers.keys(), "there are only", *cloud.providers)
         require(candidates_of(answer.json, cloud) == cloud.candidates(query), "the candidates of", query)
         return
     parts = path.split("/")[1:]
