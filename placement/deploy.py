@@ -51,6 +51,8 @@ def loadapp(
     db_api.watch_writes(config, database)
     picture = Picture(database, config.placement_database.finish_after)
     application = profiling.trace_requests(pipeline(config, database, picture), config)
+    # No layer has to expect a request without method or path, nor do those of libraries.
+    application = _with_request_line(application)
     update_database(config, database)
     return application
 
@@ -104,7 +106,6 @@ def pipeline(conf: cfg.ConfigOpts, database: Database, picture: Picture) -> WSGI
     application = with_health_check(application, conf, database)
     # The web server in front passes on at most twice the largest body.
     application = with_rest_read(application, 2 * conf.placement.max_request_body_size)
-    application = _with_request_line(application)
     for chore in _list_chores(conf, database, service):
         application = with_work_after(application, *chore)
     return application

@@ -1,9 +1,11 @@
 """The line of slow requests (specification 07 section 6)."""
 
 import logging
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
+import webob
 
 from placement import telemetry
 from placement.web.observation import hide_values, make_slow_request_watcher, observe_requests
@@ -43,14 +45,19 @@ def test_a_slow_request_leaves_one_line(profiled: bool, caplog: pytest.LogCaptur
     slow = {"api__slow_request_s": 1e-9}
     if profiled:
         slow |= {"profiler__enabled": True, "profiler__hmac_keys": "SECRET"}
-    with running() as made:
+    with running() as made, ExitStack() as stack:
         for name, value in slow.items():
             group, option = name.split("__")
             made.conf.set_override(option, value, group=group)
+            # All configurations of a process share the profiler's group: others would be profiled too.
+            stack.callback(made.conf.clear_override, option, group=group)
         service = Service(made.conf, made.db)
         with caplog.at_level(logging.WARNING):
             query = "resources=VCPU:1&in_tree=1f000000-0000-4000-8000-000000000001"
             answer = service.request("GET", f"/allocation_candidates?{query}", version="1.39")
+        unparsed = webob.Request.blank("/traits")
+        del unparsed.environ["REQUEST_METHOD"]
+        assert unparsed.call_application(service.application)[0] == "400 Bad Request"
 
     (line,) = [r.getMessage() for r in caplog.records if "Slow request" in r.getMessage()]
     assert answer.headers["x-openstack-request-id"] in line
