@@ -371,13 +371,13 @@ class Mover:
         if is_pool:
             return marked
         first_pool = len(leaving.parts) - leaving.pools
-        later_hosts = [self._mark_takers(held) for held in leaving.parts[number + 1 : first_pool]]
         for held in leaving.parts[first_pool:]:
             takers = self._mark_takers(held)
             if kept.hosts and takers[np.isin(self.cloud.roots, list(kept.hosts))].any():
                 continue
             roots = np.unique(self.cloud.roots[takers])
             # The part may join a host of the consumer that is placed later.
+            later_hosts = map(self._mark_takers, leaving.parts[number + 1 : first_pool])
             if any(np.isin(self.cloud.roots[hosts], roots).any() for hosts in later_hosts):
                 continue
             pools = takers & self.reach.cloud.sharing.mask
