@@ -24,19 +24,8 @@ from tests.client.conftest import http as http
 from tests.client.world import World
 from tests.support.world import new_uuid
 
-
-@pytest.fixture(scope="module")
-def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cfg.ConfigOpts]:
-    """The configuration of one database for all tests here."""
-    with configured(tmp_path_factory.mktemp("client")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def url(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """The service on the database, over HTTP."""
-    with serving_trees(conf) as made:
-        yield made
+conf = pytest.fixture(scope="module")(configured)
+url = pytest.fixture(scope="module")(serving_trees)
 
 
 def test_it_is_an_adapter_for_placement(direct: PlacementDirect) -> None:

@@ -40,20 +40,16 @@ def make_conf(folder: Path, database_url: str) -> cfg.ConfigOpts:
     return conf
 
 
-@contextlib.contextmanager
-def configured(folder: Path) -> Iterator[cfg.ConfigOpts]:
-    """Yield the configuration of a service on a new database, written into ``folder``."""
+def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cfg.ConfigOpts]:
+    """The configuration of one database, for all tests of a package or module."""
     db_api.reset()
     with scratch_database("sqlite", schema.HEAD, named=True) as database_url:
-        yield make_conf(folder, database_url)
+        yield make_conf(tmp_path_factory.mktemp("client"), database_url)
         db_api.reset()
 
 
-@pytest.fixture(scope="package")
-def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cfg.ConfigOpts]:
-    """Configuration of the one database that all tests here share; names keep them apart."""
-    with configured(tmp_path_factory.mktemp("client")) as made:
-        yield made
+conf = pytest.fixture(scope="package")(configured)
+"""Names keep the tests apart."""
 
 
 @contextlib.contextmanager
@@ -86,9 +82,8 @@ def http_adapter(url: str, token: str = "admin", roles: str = "admin,service") -
     )
 
 
-@contextlib.contextmanager
 def serving_trees(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Serve the database of a configuration, and show whole trees; yields the URL."""
+    """The URL of the service of the database, which shows whole trees; in process it does not."""
     showing = configure(
         placement_database__connection=conf.placement_database.connection,
         placement_database__sqlite_synchronous=False,
@@ -98,11 +93,7 @@ def serving_trees(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="package")
-def url(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """The service of the database, which shows whole trees; in process it does not."""
-    with serving_trees(conf) as made:
-        yield made
+url = pytest.fixture(scope="package")(serving_trees)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import io
 import os
 import pty
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,8 @@ Host = tuple[str, str, str, str]
 HOST1 = "6f7a0c54-1111-4222-8333-944445555666"
 
 
-@pytest.fixture(scope="module")
-def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cfg.ConfigOpts]:
-    """The configuration of one database for all tests here."""
-    with configured(tmp_path_factory.mktemp("client")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def url(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """The service on the database, over HTTP."""
-    with serving_trees(conf) as made:
-        yield made
+conf = pytest.fixture(scope="module")(configured)
+url = pytest.fixture(scope="module")(serving_trees)
 
 
 @pytest.fixture(params=["http", "direct"])
