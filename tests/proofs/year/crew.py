@@ -184,6 +184,11 @@ class Crew:
         names, dice = Names(number, common=self.common), random.Random(f"{self.seed} {number}")
         return Player(name, way, book, names, dice, exact=False, excused=True)
 
+    def actor(self, player: Player, time: str) -> YearActor:
+        """Return a client at work, whose draws at another time are others."""
+        given = f"{player.name} {player.names.owner}", self.caller, self.book, f"{self.seed} {time}"
+        return YearActor(player, *given, lines=self.lines[player.name])
+
     @contextmanager
     def at_work(self, *others: Actor) -> Iterator[None]:
         """Let all clients act, and a new mirror follow, until the end of the block.
@@ -191,12 +196,9 @@ class Crew:
         :param others: act too.
         """
         self._times += 1
-        given = self.caller, self.book, f"{self.seed} {self._times}"
-        self.actors = [
-            YearActor(each, f"{each.name} {each.names.owner}", *given, lines=self.lines[each.name])
-            for each in self.players
-        ]
-        self.follower = Follower("follower", *given)
+        time = str(self._times)
+        self.actors = [self.actor(each, time) for each in self.players]
+        self.follower = Follower("follower", self.caller, self.book, f"{self.seed} {time}")
         with acting([*self.actors, *others, self.follower], self.ENDS_S):
             yield
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tests.proofs.year.crew import Crew, YearActor
 from tests.proofs.year.player import SLOW_S, Asked, OverHTTP
-from tests.proofs.year.requests import OF_CLIENT
 from tests.support.book import Book
 from tests.support.campaign import Servers
 from tests.support.client import NOTHING, Answer, Client
@@ -79,13 +78,9 @@ class Authenticated:
     def _token(self, name: str = NAMES[0]) -> str:
         return self._keystone.token(name, project="red")
 
-    def actors(self, name: str) -> list[YearActor]:
-        """Return the clients."""
-        given = self._crew.caller, self._crew.book, f"{self._crew.seed} {name}"
-        return [
-            YearActor(each, f"{each.name} {each.names.owner}", *given, lines=OF_CLIENT[each.name])
-            for each in self.players
-        ]
+    def actors(self, time: str) -> list[YearActor]:
+        """Return the clients at work."""
+        return [self._crew.actor(each, time) for each in self.players]
 
     def live_without(self, is_frozen: bool, actors: list[YearActor]) -> None:
         """Lose Keystone for a while, and ask as those who are known and as those who are not."""
