@@ -29,7 +29,7 @@ class TokenCache:
         return len(self._entries)
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of a key, None if there is none or its time has ended."""
+        """Return the value of a key; None if it is unknown or too old."""
         with self._lock:
             ends_s, value = self._entries.get(key, (0.0, None))
         return value if monotonic() < ends_s else None
