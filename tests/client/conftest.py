@@ -65,8 +65,16 @@ def serving(application: WSGIApp) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.effective_port}"
     finally:
         server.task_dispatcher.shutdown()
+        pulled = threading.Event()
+
+        def close() -> None:
+            # The loop may wake up by itself, and the trigger is one of its sockets: it is written to first.
+            pulled.wait(ENDS_S)
+            wasyncore.close_all(sockets, ignore_all=True)
+
         # In the loop's own thread, and kept-alive connections too, or it would go on.
-        server.trigger.pull_trigger(lambda: wasyncore.close_all(sockets, ignore_all=True))
+        server.trigger.pull_trigger(close)
+        pulled.set()
         thread.join(ENDS_S)
         assert not thread.is_alive()
 
