@@ -444,7 +444,10 @@ def _is_in(among: Mask | None, place: ChosenPlace) -> bool:
 def assign(
     shares: Sequence[Share], places: Sequence[ChosenPlace]
 ) -> list[tuple[Share, ChosenPlace]]:
-    """Assign to each share a place in another tree; the programme ensures that this is possible."""
+    """Assign places in other trees to as many shares as possible.
+
+    A share without one returns to its own tree by one more step, and its programme counts the cost of that.
+    """
     taker: dict[int, int] = {}
 
     def find(number: int, tried: set[int]) -> bool:
