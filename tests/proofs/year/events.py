@@ -138,6 +138,7 @@ def _half(year: Any) -> None:
             half.make(year.way)
     _changed(year, _of_half(year))
     _hold_half(year)
+    year.half = _in_half(year)
     year.book.damaged = False
 
 
@@ -145,6 +146,15 @@ def _hold_half(year: Any) -> None:
     """Note that what is held of the struck half may end, whatever its rows say."""
     held = year.db.read(lambda reader: reader.column(_with_hold()))
     year.book.held |= _of_half(year).intersection(held)
+
+
+def _in_half(year: Any) -> Any:
+    """Return what the book has of the halves, but for generations."""
+    return [
+        {name: value for name, value in known[uuid].items() if name != "generation"}
+        for known in (year.book.providers, year.book.consumers)
+        for uuid in sorted(_of_half(year) & known.keys())
+    ]
 
 
 def _of_half(year: Any) -> set[str]:
@@ -165,7 +175,9 @@ def _damage(year: Any, dice: Random) -> None:
     silent = bool(SILENT.intersection(line.tables.split()))
     # The hold or the members that the line leaves behind may have gone before.
     gone = set() if line.tables in MEMBERS else {damage.ORPHANS, damage.GROUPS}
-    _by_hand(year, lambda: line.apply(year.db), set(line.told) - gone, silent)
+    # Of what an earlier event has taken out of the halves the line leaves nothing behind.
+    told = set(line.told) - gone if _in_half(year) == year.half else ()
+    _by_hand(year, lambda: line.apply(year.db), told, silent)
 
 
 def _statement(year: Any, dice: Random) -> None:

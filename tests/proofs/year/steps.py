@@ -100,6 +100,7 @@ class Year:
         self.mirror = Mirror(self.adapter, wait=lambda _seconds: None)
         self.mirror.update(0)
         self.dump: Any = None
+        self.half: Any = None
         self.cut_at = 0
         self.other: OtherService | None = None
         self.known: Collection[str] = ()
