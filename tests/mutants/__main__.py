@@ -1,6 +1,6 @@
 """``python -m tests.mutants [--count N] [--seed S] [--only MODULE#NUMBER ...] [MODULE ...]``.
 
-Changes one line of a copy of this tree at a time, runs the tests of its package, and says which changes
+Changes one line of a copy of this tree at a time, runs the tests of its module, and says which changes
 no test has noticed. Without ``--count`` all are tried, which takes a night.
 """
 
@@ -19,123 +19,21 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutants.changes import changes, mutant
+from tests.support.affected import Tree
 
-TESTS = {
-    "placement/db": (
-        "tests/db/test_statements_in_list.py",
-        "tests/db/test_writes_finish.py",
-        "tests/db/test_writes_claim_at_once.py",
-        "tests/db/test_statements_insertion.py",
-        "tests/db/test_transport.py",
-        "tests/objects/test_ledger_conflicts.py",
-        "tests/objects/test_ledger_gaps.py",
-        "tests/db/test_database_isolation.py",
-        "tests/docs/test_statements.py",
-        "tests/objects/test_resource_provider.py",
-        "tests/extensions/trees/test_trees.py",
-        "tests/extensions/claims/test_groups_ended.py",
-        "tests/objects/test_picture_memory.py",
-        "tests/extensions/claims/test_claims.py",
-        "tests/db/test_coexistence.py",
-        "tests/db/test_coexistence_reads.py",
-        "tests/db/test_coexistence_end.py",
-        "tests/proofs/faults/test_limits.py",
-        "tests/gabbits/test_gabbi.py",
-    ),
-    "placement/objects": (
-        "tests/db/test_writes_claim_at_once.py",
-        "tests/objects/test_ledger_gaps.py",
-        "tests/objects/test_ledger_conflicts.py",
-        "tests/docs/test_statements.py",
-        "tests/objects/test_resource_provider.py",
-        "tests/extensions/trees/test_trees.py",
-        "tests/objects/test_picture_memory.py",
-        "tests/objects/test_allocation_candidate_names.py",
-        "tests/objects/test_picture_readers.py",
-        "tests/gabbits/test_gabbi.py",
-        "tests/db/test_coexistence.py",
-        "tests/db/test_coexistence_reads.py",
-        "tests/db/test_coexistence_end.py",
-        "tests/extensions/claims/test_groups_ended.py",
-        "tests/extensions/claims/test_claims.py",
-        "tests/extensions/metrics/test_metrics.py",
-        "tests/web/test_search_bounds.py",
-        "tests/handlers/test_allocation_situations.py",
-        "tests/objects/test_ledger_model.py",
-    ),
-    "placement/placing": (
-        "tests/placing/test_choose.py",
-        "tests/placing/test_choose_detours.py",
-        "tests/placing/test_mover.py",
-        "tests/placing/test_packing.py",
-        "tests/placing/test_obstacles.py",
-        "tests/search/test_work.py",
-        "tests/extensions/claims/test_claims.py",
-        "tests/extensions/questions/test_questions_explain.py",
-        "tests/extensions/questions/test_what_if.py",
-        "tests/extensions/questions/test_survival.py",
-        "tests/extensions/questions/test_what_if_groups.py",
-        "tests/extensions/claims/test_claims_model.py",
-    ),
-    "placement/extensions/questions": (
-        "tests/extensions/questions/test_what_if.py",
-        "tests/extensions/questions/test_what_if_groups.py",
-        "tests/extensions/questions/test_shapes.py",
-        "tests/extensions/questions/test_survival.py",
-        "tests/extensions/claims/test_claims_model.py",
-    ),
-    "placement/extensions/claims": (
-        "tests/extensions/claims/test_claims.py",
-        "tests/extensions/claims/test_holding.py",
-        "tests/objects/test_batcher.py",
-        "tests/gabbits/test_gabbi.py",
-        "tests/extensions/claims/test_groups_ended.py",
-        "tests/objects/test_restored_ids.py",
-        "tests/web/test_search_bounds.py",
-        "tests/docs/test_statements.py",
-        "tests/client/test_claims.py",
-        "tests/extensions/claims/test_claims_model.py",
-        "tests/proofs/promise/test_interleavings.py",
-    ),
-    "placement/extensions/plans": (
-        "tests/extensions/plans/test_planning_parts.py",
-        "tests/extensions/plans/test_planning.py",
-        "tests/extensions/plans/test_planning_gate.py",
-        "tests/extensions/plans/test_planning_rules.py",
-        "tests/extensions/plans/test_plans.py",
-        "tests/extensions/plans/test_ledger_reading.py",
-        "tests/extensions/plans/test_planning_solver.py",
-        "tests/extensions/plans/test_planning_deadline.py",
-        "tests/handlers/test_avoided.py",
-        "tests/gabbits/test_gabbi.py",
-        "tests/client/test_plans.py",
-        "tests/proofs/plans/test_carried_out.py",
-    ),
-    "placement/search": (
-        "tests/placing/test_choose.py",
-        "tests/placing/test_packing.py",
-        "tests/search/test_search_examples.py",
-        "tests/search/test_search_scale.py",
-        "tests/search/test_cloud.py",
-        "tests/search/test_unmet.py",
-        "tests/placing/test_obstacles.py",
-        "tests/search/test_filters.py",
-        "tests/search/test_work.py",
-        "tests/handlers/test_candidate_answer.py",
-        "tests/handlers/test_allocation_candidate_options.py",
-        "tests/search/test_search_starts.py",
-        "tests/search/test_search_against_oracle.py",
-        "tests/search/test_search_relations.py",
-        "tests/search/test_completion.py",
-        "tests/db/test_coexistence_reads.py",
-        "tests/extensions/questions/test_questions_explain.py",
-    ),
-}
-"""The tests that each package must pass; those that find most stand first."""
+PACKAGES = (
+    *("db", "objects", "placing", "search"),
+    *(f"extensions/{name}" for name in ("claims", "plans", "questions")),
+)
+"""The packages whose modules are changed."""
+
+WHOLE = ("gabbits/test_gabbi.py", "objects/test_ledger_model.py", "extensions/claims/test_claims_model.py")
+"""What tries everything, after the tests that are named after the module."""
 
 COPIED = (
     "benchmarks",
@@ -184,8 +82,14 @@ def mutants(modules: Iterable[str]) -> Iterator[Mutant]:
 
 
 def modules_of_packages() -> list[str]:
-    """Return the modules whose tests are known, without migrations."""
-    return [str(file) for package in TESTS for file in sorted(Path(package).glob("*.py"))]
+    """Return the modules that are changed if none are named, without migrations."""
+    return [str(file) for name in PACKAGES for file in sorted(Path("placement", name).glob("*.py"))]
+
+
+def tests_of(module: str, tree: Tree) -> list[str]:
+    """Return the tests that are named after a module, or else after what imports it, and ``WHOLE``."""
+    named = tree.named_after({module}) or tree.named_after(tree.importers_of(module))
+    return [*sorted(named), *(f"tests/{name}" for name in WHOLE)]
 
 
 class Arena:
@@ -293,15 +197,12 @@ def chosen(options: argparse.Namespace) -> list[Mutant]:
 
 
 def try_all(options: argparse.Namespace) -> Counter[str]:
-    """Try the mutants package by package; say what becomes of each."""
-    counts = Counter[str]()
-    chosen_ones = chosen(options)
+    """Try the mutants module by module; say what becomes of each."""
+    counts, tree = Counter[str](), Tree()
     stages = STAGES[:1] if options.sqlite else STAGES
-    for package, files in TESTS.items():
-        own = [one for one in chosen_ones if one.module.startswith(f"{package}/")]
-        arena = Arena(options.tests or files, stages) if own else None
+    for module, own in groupby(chosen(options), lambda one: one.module):
+        arena = Arena(options.tests or tests_of(module, tree), stages)
         for one in own:
-            assert arena is not None
             outcome, noticed_by = arena.outcome(one)
             counts[outcome] += 1
             print(f"{outcome:10} {one} {noticed_by}".rstrip(), flush=True)
@@ -315,7 +216,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="so many, chosen by the seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=[], help="these, as they are printed")
-    parser.add_argument("--tests", nargs="+", help="instead of those of the package")
+    parser.add_argument("--tests", nargs="+", help="instead of those of the module")
     parser.add_argument("--sqlite", action="store_true", help="leave the other databases out")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
