@@ -11,6 +11,7 @@ from placement.extensions.plans.planning.plan import make_plan
 from placement.extensions.plans.planning.values import MoveStep, NoPlan, Plan
 from placement.search.work import Work
 from tests.extensions.plans.plan_worlds import (
+    Emptied,
     TooMany,
     World,
     draw_marked_world,
@@ -20,6 +21,8 @@ from tests.extensions.plans.plan_worlds import (
     free_in,
     give,
     holds,
+    is_found,
+    list_steps,
     may_be_written,
     parts_of,
     start_of,
@@ -91,11 +94,25 @@ def check(world: World) -> None:
     if isinstance(found, NoPlan):
         assert found.exact and not found.timed_out, about
         assert cheapest == inf, about
+        check_staying(world, found, about)
         return
     carry_out(world, found, about)
     assert found.lower_bound <= cheapest * (1 + 1e-9), (found, cheapest, about)
     assert found.minimal, (found, cheapest, about)
     assert found.cost == pytest.approx(cheapest, rel=1e-9), (found, about)
+
+
+def check_staying(world: World, found: NoPlan, about: str) -> None:
+    """No step may take a consumer that is said to stay out of a tree that must be empty."""
+    if not isinstance(world.goal, Emptied) or world.goal.enough < len(world.goal.domains):
+        return
+    where = start_of(world)
+    emptied = {tree for domain in world.goal.domains for tree in domain}
+    for _, then, _, target in list_steps(world, where):
+        if target not in emptied and is_found(world, where, then):
+            [number] = (n for n, places in enumerate(then) if places != where[n])
+            there = {node for node in where[number] if world.nodes[node].tree in emptied}
+            assert number not in found.staying or there <= set(then[number]), (number, about)
 
 
 def carry_out(world: World, plan: Plan, about: str) -> None:

@@ -81,6 +81,20 @@ def test_all_are_named_that_cannot_leave(service: Service) -> None:
     assert stuck(move={"except": [excepted]}, remove={"consumer_types": ["INSTANCE"]}) == [excepted]
 
 
+def test_nobody_is_said_to_stay_where_each_could_leave_but_not_all(service: Service) -> None:
+    """The one that found no room in one of the attempts was named, and could be moved at once."""
+    world = World(service)
+    host = world.host(VCPU=8)
+    world.host(VCPU=2)
+    for amount in (2, 1):
+        world.claim({host: {"VCPU": amount}})
+
+    refusal = refuse(service, {"empty": {"trees": [host]}}, 409)
+
+    assert refusal["exact"]
+    assert refusal["homeless"] == []
+
+
 def test_consumers_without_a_type_are_named_as_in_answers(service: Service) -> None:
     """The type ``unknown`` of a step was refused in the question."""
     world, old = World(service), new_uuid()

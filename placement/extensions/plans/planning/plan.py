@@ -26,7 +26,7 @@ from placement.extensions.plans.planning.goals import (
     KeepAim,
     open_aim,
 )
-from placement.extensions.plans.planning.programme import Programme, Solution
+from placement.extensions.plans.planning.programme import Programme, Solution, is_among
 from placement.extensions.plans.planning.scene import Scene, Share, Slot
 from placement.extensions.plans.planning.settle import Unplaceable, find_order, settle
 from placement.extensions.plans.planning.solver import ProgrammeTooLarge
@@ -471,17 +471,31 @@ class _Planner:
     def _list_staying(self) -> tuple[int, ...]:
         if not isinstance(self._aim, EmptyAim):
             return ()
-        found: list[Share] = []
+        scene, found = self._scene, list[Share]()
         with suppress(WorkEnded):
             leaving = self._aim.list_leaving()
-            found += [share for share in leaving if not self._scene.may_leave(share)]
-            found += [stuck.share for stuck in self._stuck if stuck.share is not None]
-            found += filter(self._fits_nowhere, leaving)
+            found += [share for share in leaving if not scene.may_leave(share)]
+            stuck = [each.share for each in self._stuck if each.share is not None]
+            # A removal takes the others.
+            found += filter(self._is_kept, filter(self._must_move, stuck))
+            found += filter(self._fits_nowhere, filter(self._must_move, leaving))
         return tuple(dict.fromkeys(share.occupant for share in found))
+
+    def _must_move(self, share: Share) -> bool:
+        return not self._scene.occupants[share.occupant].may_remove
+
+    def _is_kept(self, share: Share) -> bool:
+        """Return whether the other parts of its consumer, where they are now, keep a share in its tree."""
+        scene = self._scene
+        if scene.find_blocker(share) is not None:
+            return True
+        among = scene.reach.mark_allowed(share.place.allocations, scene.find_kept(share))
+        places, complete = scene.list_places(share, MOST_OF_WHOLE, self._work)
+        return complete and not any(
+            place.root != share.root and is_among(among, place) for place in places
+        )
 
     def _fits_nowhere(self, share: Share) -> bool:
         """Return whether no other tree could take a share that must move, even if everything movable left."""
-        if self._scene.occupants[share.occupant].may_remove:
-            return False
         places, complete = self._scene.list_places(share, MOST_OF_WHOLE, self._work)
         return complete and all(place.root == share.root for place in places)

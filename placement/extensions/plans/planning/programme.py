@@ -171,7 +171,7 @@ class Programme:
                 ends = {end.column: -1.0 for other in others for end in self._list_ends(other)}
                 among = self._mark_allowed(share, self._scene.find_kept(share))
                 for travel in travels:
-                    if not _is_in(among, travel.place):
+                    if not is_among(among, travel.place):
                         # The place is out of reach of the consumer's other part, unless that moves too.
                         self._rows.row({travel.column: 1.0, **ends}, -inf, 0.0)
 
@@ -212,7 +212,7 @@ class Programme:
             near = {
                 end.column
                 for end, theirs in zip(ends, around, strict=True)
-                if _is_in(theirs, travel.place) or _is_in(mine, end.place)
+                if is_among(theirs, travel.place) or is_among(mine, end.place)
             }
             if stays not in near:
                 self._rows.row({travel.column: 1.0, **dict.fromkeys(near, -1.0)}, -inf, 0.0)
@@ -437,7 +437,8 @@ class Programme:
         return Solution(leaving, moves, bound, bool(returns))
 
 
-def _is_in(among: Mask | None, place: ChosenPlace) -> bool:
+def is_among(among: Mask | None, place: ChosenPlace) -> bool:
+    """Return whether all providers of a place are marked; None marks all."""
     return among is None or bool(among[list(place.allocations)].all())
 
 
