@@ -329,14 +329,15 @@ def _check_identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
     from keystoneauth1 import exceptions as identity_errors
     from keystoneauth1 import loading
 
+    from placement.web import auth
+
     options = conf.keystone_authtoken
     group = options.auth_section or "keystone_authtoken"
     try:
+        auth.require_way_to_log_in(conf)
         plugin = loading.load_auth_from_conf_options(conf, group)
     except Exception:
         # This fault is reported above.
-        return
-    if plugin is None:
         return
     session = loading.session.Session().load_from_options(
         cacert=options.cafile,
@@ -355,11 +356,23 @@ def _check_identity(conf: cfg.ConfigOpts) -> Iterator[ConfigFinding]:
                 f"{options.interface} and region {options.region_name or 'any'}. Correct [{group}]/"
                 "interface and region_name, or make the endpoint.",
             )
-    except (identity_errors.ConnectFailure, identity_errors.DiscoveryFailure) as error:
+    except (
+        identity_errors.ConnectFailure,
+        identity_errors.ConnectTimeout,
+        identity_errors.UnknownConnectionError,
+        identity_errors.DiscoveryFailure,
+        identity_errors.HttpServerError,
+        identity_errors.TooManyRequests,
+    ) as error:
         yield (
             Severity.NOTE,
             f"The identity service of [{group}]/auth_url cannot be reached ({error}). Every request "
             "with a token is answered with 503 until it can.",
+        )
+    except (identity_errors.NotFound, identity_errors.InvalidResponse) as error:
+        yield (
+            Severity.TRANSIENT,
+            f"What answers at [{group}]/auth_url is no identity service ({error}). Correct the URL.",
         )
     except identity_errors.ClientException as error:
         yield (

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from keystoneauth1 import loading
@@ -14,8 +14,11 @@ from placement import errors
 from placement.advice import NotConfigured
 from placement.conf import library_defaults, unknown
 from placement.web.error_responses import Unauthorized, error_response
+from placement.web.identity_gate import GatedIdentity, IdentityGate, IdentityUnavailable
+from placement.web.microversion import read_version
 from placement.web.request_log import Environ, WSGIApp
 from placement.web.token_cache import TokenCache
+from placement.web.worker_threads import count_threads
 
 LOG = logging.getLogger(__name__)
 
@@ -26,15 +29,11 @@ OPEN_PATHS = frozenset({"", "/"})
 TOKENS = "placement.tokens"
 """The name of the cache of tokens in the environment of a request."""
 
+LONGEST_S = 86_400
+"""The longest time to wait for the identity service."""
+
 PUBLIC_PATHS = {"metrics": "/-/metrics", "explorer": "/-/explorer"}
 """The prefixes of the paths that a word of ``[insight]/public`` opens."""
-
-
-class IdentityUnavailable(errors.Unavailable):
-    """The identity service does not answer, or its answer cannot validate tokens."""
-
-    reason = "identity_unavailable"
-    text = "The identity service cannot be used at the moment, so that no token can be validated."
 
 
 def open_to_all(conf: cfg.ConfigOpts) -> Callable[[str], bool]:
@@ -48,6 +47,7 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
     """Raise ``NotConfigured`` if the service could not ask the identity service about any token."""
     if conf.api.auth_strategy != "keystone":
         return
+    library_defaults.set_for_identity(conf)
     with _explain_plugin():
         loading.register_auth_conf_options(conf, "keystone_authtoken")
         group = conf.keystone_authtoken.auth_section or "keystone_authtoken"
@@ -60,6 +60,12 @@ def require_way_to_log_in(conf: cfg.ConfigOpts) -> None:
             "it needs: auth_type = password, with auth_url, username, password, project_name, "
             "user_domain_name and project_domain_name. (For a trial without an identity service: "
             "[api]/auth_strategy = noauth2.)"
+        )
+    seconds = conf.keystone_authtoken.http_connect_timeout
+    if seconds is not None and not 1 <= seconds <= LONGEST_S:
+        raise NotConfigured(
+            f"[keystone_authtoken]/http_connect_timeout = {seconds}: the identity service would answer no "
+            f"question within it. Set a number of seconds from 1 to {LONGEST_S}."
         )
 
 
@@ -86,6 +92,14 @@ def authenticate_callers(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     return serve
 
 
+class _Protocol(auth_token.AuthProtocol):
+    """The middleware, with at most half of the threads asking."""
+
+    def _create_identity_server(self) -> GatedIdentity:
+        gate = IdentityGate(max(1, count_threads() // 2))
+        return GatedIdentity(super()._create_identity_server(), gate)
+
+
 def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     """Validate tokens with the identity service; log an error of the middleware on one line."""
 
@@ -99,7 +113,7 @@ def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
     own = {} if given.memcached_servers or given.cache else {"cache": TOKENS}
     tokens = TokenCache()
     with _explain_plugin():
-        protocol = auth_token.AuthProtocol(let_in, {"oslo_config_config": conf, **own})
+        protocol = _Protocol(let_in, {"oslo_config_config": conf, **own})
 
     def serve(environ: Environ, start_response: Any) -> Iterable[bytes]:
         def begin(status: str, *rest: Any) -> Any:
@@ -118,6 +132,9 @@ def _ask_keystone(application: WSGIApp, conf: cfg.ConfigOpts) -> WSGIApp:
             if not isinstance(error, IdentityUnavailable):
                 cause = " ".join(f"{type(error).__name__}: {error}".split())
                 LOG.error("No token can be validated with the identity service: %s", cause)
+            with suppress(errors.PlacementError):
+                # The layer that reads it comes later. Clients since 1.23 read a code.
+                environ["placement.microversion"] = read_version(environ)
             response = error_response(environ, IdentityUnavailable())
             return response(environ, start_response)
 

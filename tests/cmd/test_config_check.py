@@ -1,6 +1,7 @@
 """``placement-manage config check`` finds what a start would (specification 06 section 6.1)."""
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -635,6 +636,35 @@ def test_identity_service_that_is_away(check: Check) -> None:
     assert check(more, auth="keystone")[0] == 1
 
 
+@pytest.mark.parametrize("status", [429, 500, 502])
+def test_identity_service_that_has_a_bad_day(check: Check, status: int) -> None:
+    """A reload would replace nothing that works better."""
+    with identity_service(status, b"{}") as url:
+        found, [line] = check(IDENTITY.format(url=url), "--before", "reload", auth="keystone")
+
+    assert found == 0
+    assert "cannot be reached" in line
+
+
+def test_identity_service_that_hangs_is_away(check: Check) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        more = IDENTITY.format(url=f"http://127.0.0.1:{frozen.getsockname()[1]}/v3")
+        found, [line] = check(f"{more}http_connect_timeout = 1\n", "--before", "reload", auth="keystone")
+
+    assert found == 0
+    assert "cannot be reached" in line
+
+
+@pytest.mark.parametrize(("status", "answer"), [(404, b"{}"), (201, b"<html>")])
+def test_what_is_no_identity_service(check: Check, status: int, answer: bytes) -> None:
+    with identity_service(status, answer) as url:
+        found, [line] = check(IDENTITY.format(url=url), "--before", "reload", auth="keystone")
+
+    assert found == 1
+    assert "is no identity service" in line
+    assert "Correct the URL" in line
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [
@@ -645,6 +675,10 @@ def test_identity_service_that_is_away(check: Check) -> None:
         (
             "[keystone_authtoken]\nauth_section = placement_identity\n",
             "[placement_identity]/auth_type",
+        ),
+        *(
+            (f"{IDENTITY.format(url='http://127.0.0.1:9/v3')}http_connect_timeout = {seconds}\n", "from 1 to")
+            for seconds in (0, -1, 99_999_999_999_999_999)
         ),
     ],
 )

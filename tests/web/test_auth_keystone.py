@@ -2,13 +2,15 @@
 
 import importlib.util
 import socket
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import pytest
 from keystoneauth1 import loading
 
+from placement.web.worker_threads import count_threads
 from tests.support.identity import identity_service
-from tests.support.processes import lacking
+from tests.support.processes import ENDS_S, lacking
 from tests.support.service import Service, running
 
 WITHOUT_CATALOGUE = (
@@ -74,6 +76,7 @@ def check_unavailable(response: Any) -> None:
     assert response.status_int == 503
     (error,) = response.json["errors"]
     assert "identity service" in error["detail"]
+    assert (error["reason"], error["retry"]) == ("identity_unavailable", "as_it_is")
     assert error["request_id"] == response.headers["x-openstack-request-id"]
     assert response.headers["retry-after"] == "1"
 
@@ -83,7 +86,7 @@ def test_identity_service_that_refuses_connections_is_503(
 ) -> None:
     asked = logging_in(service, "http://127.0.0.1:9/v3", http_request_max_retries=0)
 
-    check_unavailable(asked.request("GET", "/traits", x_auth_token="some"))
+    check_unavailable(asked.request("GET", "/traits", version="1.23", x_auth_token="some"))
 
     (cause,) = [one for one in caplog.records if one.levelname in ("ERROR", "CRITICAL")]
     assert "Unable to validate token" in cause.getMessage()
@@ -96,7 +99,26 @@ def test_identity_service_that_hangs_is_503_after_a_while(service: Service) -> N
         url = f"http://127.0.0.1:{frozen.getsockname()[1]}/v3"
         asked = logging_in(service, url, http_request_max_retries=0, http_connect_timeout=1)
 
-        check_unavailable(asked.request("GET", "/traits", x_auth_token="some"))
+        check_unavailable(asked.request("GET", "/traits", version="1.23", x_auth_token="some"))
+
+
+def test_half_of_the_threads_wait_for_an_identity_service_that_hangs(service: Service) -> None:
+    """The others are free: whoever comes later is refused, while the first ones go on waiting."""
+    most = count_threads() // 2
+    # When the socket is closed, those who wait have an end.
+    with ThreadPoolExecutor(most + 1) as threads, socket.create_server(("127.0.0.1", 0)) as frozen:
+        url = f"http://127.0.0.1:{frozen.getsockname()[1]}/v3"
+        asked = logging_in(service, url, http_request_max_retries=0, http_connect_timeout=ENDS_S)
+        tokens = [f"unknown {number}" for number in range(most + 1)]
+        asking = [
+            threads.submit(asked.request, "GET", "/traits", version="1.23", x_auth_token=token)
+            for token in tokens
+        ]
+
+        refused = next(as_completed(asking))
+
+        check_unavailable(refused.result())
+        assert [each.done() for each in asking].count(True) == 1
 
 
 def test_the_cache_of_the_library_is_not_used(
@@ -105,7 +127,7 @@ def test_the_cache_of_the_library_is_not_used(
     """It warns of itself when it is made. Its threads do not all know the same tokens."""
     asked = logging_in(service, "http://127.0.0.1:9/v3", http_request_max_retries=0)
 
-    asked.request("GET", "/traits", x_auth_token="some")
+    asked.request("GET", "/traits", version="1.23", x_auth_token="some")
 
     assert "Unable to validate token" in caplog.text
     assert "in-process token cache" not in caplog.text
@@ -119,7 +141,7 @@ def test_identity_service_that_makes_no_sense_is_503(
     with identity_service(201, answers) as url:
         asked = logging_in(service, url)
         with caplog.at_level("INFO"):
-            response = asked.request("GET", "/traits", x_auth_token="some")
+            response = asked.request("GET", "/traits", version="1.23", x_auth_token="some")
 
     check_unavailable(response)
     (cause,) = [one for one in caplog.records if one.levelname == "ERROR"]

@@ -23,8 +23,8 @@ from tests.support.load import acting
 NAMES = ("nova", "agent")
 OWNER = 2**25
 """The number of the first client; no other has one as large."""
-UNKNOWN = 4
-"""Requests with unknown tokens at a time, fewer than a worker has threads."""
+UNKNOWN = 12
+"""Requests with unknown tokens at a time, more than a worker has threads."""
 LASTS_S = 1.5
 
 
