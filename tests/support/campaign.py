@@ -113,8 +113,8 @@ class Servers:
     def start(self, *ports: int, forker: Forker | None = None) -> None:
         """Start workers, again if they have ended, and wait until they serve.
 
-        :param forker: what forks those of another release. Of this one the first is started: it has
-            another seed of hashes.
+        :param forker: what forks those of another release. Of several of this one the first is started: it
+            has another seed of hashes.
         """
         for port in ports:
             words = ("--port", port, "--threads", 6, "--config-file", self.folder / f"{port}.conf")
@@ -123,7 +123,7 @@ class Servers:
                     *(f"worker-{port}", "placement-api", *words), folder=self.folder, forker=forker
                 )
             else:
-                started = port == self.ports[0]
+                started = port == self.ports[0] and len(self.ports) > 1
                 process = placement_api(
                     f"worker-{port}", *words, folder=self.folder, started=started
                 )

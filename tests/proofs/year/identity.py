@@ -84,7 +84,8 @@ class Authenticated:
 
     def live_without(self, is_frozen: bool, actors: list[YearActor]) -> None:
         """Lose Keystone for a while, and ask as those who are known and as those who are not."""
-        known, after, *unknown = (self._token() for _ in range(UNKNOWN + 1))
+        known, after, unknown = (self._token() for _ in range(3))
+        invented = [f"no token {number}" for number in range(UNKNOWN - 1)]
         self._require(known, 200)
         for player in self.players:
             # Its token is known from now on.
@@ -93,16 +94,16 @@ class Authenticated:
             with lost(self._keystone.server, is_frozen):
                 until_s = time.monotonic() + LASTS_S
                 refused = [
-                    threads.submit(self._require, each, 503) for each in (*unknown, "no token")
+                    threads.submit(self._require, each, 503) for each in (unknown, *invented)
                 ]
                 while time.monotonic() < until_s or not all(each.done() for each in refused):
                     self._require(known, 200)
                     self._require(None, 401)
                 for each in refused:
                     each.result()
-            for token in (after, *unknown):
+            for token in (after, unknown):
                 self._require(token, 200)
-            self._require("no token", 401)
+            self._require(invented[0], 401)
 
     def _require(self, token: str | None, status: int) -> None:
         """Fail unless this is the answer to a request with a token."""
