@@ -34,6 +34,9 @@ REQUESTS_AT_ONCE = 8
 NOT_OFFERED = (400, 403, 405, 406)
 """The statuses with which services and proxies answer a request that they do not know or allow."""
 
+CHECK_IDENTITY = "Check user, project and password, or the token."
+"""The advice of commands for a request that was refused with 401, or with 403 by another program."""
+
 _T = TypeVar("_T")
 _Failure = TypeVar("_Failure", bound=exc.PlacementClientError)
 

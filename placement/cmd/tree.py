@@ -14,6 +14,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
 from placement.client import connection
+from placement.client.api import CHECK_IDENTITY
 from placement.client.argument_types import non_empty, number
 from placement.client.exceptions import NotAnswered, PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
@@ -282,7 +283,7 @@ def _explain(error: Exception, command: str) -> str:
 
 
 _ADVICE = {
-    401: " Check user, project and password, or the token.",
+    401: f" {CHECK_IDENTITY}",
     403: " Reading and writing need the role admin or service. Moving allocations, or changing inventories"
     " of several providers at once, needs the role service (rule placement:reshaper:reshape);"
     " --one-by-one avoids that if no allocations move.",

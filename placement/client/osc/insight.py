@@ -6,11 +6,14 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
+from keystoneauth1.exceptions import HttpError
 from osc_lib import exceptions
 
+from placement.client.api import CHECK_IDENTITY, problem_of
 from placement.client.argument_types import trait_names
 from placement.client.osc import text
 from placement.client.sending import require_names
+from placement.printable import escape_unprintable
 
 NEWEST = "1.39"
 TOO_OLD = 10
@@ -78,15 +81,34 @@ def _send(app: Any, method: str, url: str, version: str, **more: Any) -> dict[st
 
     :raises CommandError: the answer is not of Placement, such as the page of a proxy
     """
+    asked = f"{method} {url}"
     try:
         response = app.client_manager.placement.request(method, url, version=version, **more)
         document = response.json()
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         # The client reads the document of a refusal, whatever program has sent it.
-        document = None
+        raise exceptions.CommandError(_describe_foreign(asked, _find_refusal(error))) from error
     if not isinstance(document, dict) or not document:
-        raise exceptions.CommandError(f"What answers {method} {url} is not Placement. Is its endpoint right?")
+        raise exceptions.CommandError(_describe_foreign(asked, None))
     return document
+
+
+def _find_refusal(error: BaseException | None) -> HttpError | None:
+    """Return the refusal whose document could not be read, or None if the request was not refused."""
+    while error is not None and not isinstance(error, HttpError):
+        error = error.__context__
+    return error
+
+
+def _describe_foreign(asked: str, refusal: HttpError | None) -> str:
+    """Describe an answer that is not of Placement."""
+    if refusal is None:
+        return f"What answers {asked} is not Placement. Is its endpoint right?"
+    problem = problem_of(refusal.response)
+    words = escape_unprintable(problem.words)
+    if problem.status in (401, 403):
+        return f"{asked}: {words} {CHECK_IDENTITY}"
+    return f"What answers {asked} is not Placement: {words} Is its endpoint right?"
 
 
 def provider_uuid(app: Any, given: str) -> str:
