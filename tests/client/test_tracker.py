@@ -389,6 +389,12 @@ def test_bad_arguments_end_with_2(command: Command, arguments: tuple[str, ...]) 
     assert "placement-migrate-compute-inventory: " in said.err
 
 
+def test_the_page_of_the_command_has_this_exit_code() -> None:
+    page = Path(__file__).parents[2] / "docs" / "provider-trees.rst"
+    said = " ".join(page.read_text().split())
+    assert f"or with {migrate_inventory.BAD_USAGE} for bad arguments" in said
+
+
 def test_a_database_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
     path, tree = tmp_path / "placement.conf", tmp_path / "tree.yaml"
     tree.write_text(f"placement_tree: 1\nproviders:\n  - name: a\n    uuid: {new_uuid()}\n")
