@@ -16,11 +16,12 @@ from osc_placement.http import SessionClient
 from placement.client.api import CHECK_IDENTITY
 from placement.client.moving import PlainMover, PlanAround
 from placement.client.osc import insight, nova_steps, plans, text
-from placement.client.osc.claims import ListHolds
+from placement.client.osc.candidates import AllocationCandidateCapacity, ExplainAllocationCandidate
+from placement.client.osc.claims import ConfirmClaim, CreateClaim, ListHolds, ShowGroup
 from placement.client.osc.history import ShowPlacementHistory
 from placement.client.osc.plan_run import RunPlan
 from placement.client.osc.plans import CreatePlan
-from placement.client.osc.providers import CheckResourceProviderDrain
+from placement.client.osc.providers import CheckResourceProviderDrain, ShowResourceProviderTree
 from placement.client.osc.survival import ShowPlacementSurvival
 from placement.client.plans import NoPlanFound, PlanFailed, PlansClient
 from placement.extensions.plans.schemas import LARGEST_COST
@@ -366,6 +367,7 @@ def test_an_endpoint_that_is_not_placement_is_named(
         assert "is not Placement" in fail(app, *words)
 
 
+SOMEONE = new_uuid()
 KEYSTONE = b'{"error": {"code": 401, "title": "Unauthorized", "message": "The request requires"}}'
 PAGE = b"<html>\n<h1>No\x1b</h1></html>"
 
@@ -392,6 +394,36 @@ def test_a_refusal_by_another_program_is_told_with_its_status(
     of_identity = status in (401, 403)
     assert words.endswith(CHECK_IDENTITY if of_identity else "Is its endpoint right?")
     assert ("endpoint" in words) != of_identity
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((ListHolds,), "GET /-/holds is not Placement: its document has no 'holds'"),
+        ((ShowGroup, "g"), "GET /-/groups/g is not Placement: its document has no 'members'"),
+        ((ConfirmClaim, SOMEONE), f"GET /allocations/{SOMEONE} is not Placement: its document has no"),
+        (
+            (CreateClaim, "--project-id", "p", "--user-id", "u", "--resource", "VCPU=1"),
+            "POST /-/claims is not Placement: its document has no 'claims'",
+        ),
+        ((ShowPlacementHistory,), "GET /-/history?limit=20 is not Placement: its document has no"),
+        ((ShowPlacementSurvival,), "is not Placement: its document has no 'places'"),
+        ((ExplainAllocationCandidate, "--resource", "VCPU=1"), "its document has no 'candidates'"),
+        (
+            (ExplainAllocationCandidate, "--resource", "VCPU=1", "--or", "resources=VCPU:2"),
+            "its document has no 'chosen'",
+        ),
+        ((AllocationCandidateCapacity, "--resource", "VCPU=1"), "its document has no 'count'"),
+        ((ShowResourceProviderTree, SOMEONE), "its document has no 'trees'"),
+        ((ShowResourceProviderTree, "a host"), "its document has no 'resource_providers'"),
+        ((CheckResourceProviderDrain, SOMEONE), "its document has no 'homeless'"),
+        ((CreatePlan, "--place", "resources=VCPU:1"), "POST /-/plans is not Placement: its document"),
+    ],
+    ids=lambda given: given[0].__name__ if isinstance(given, tuple) else "",
+)
+def test_a_document_with_other_members_is_not_of_placement(words: tuple[Any, ...], said: str) -> None:
+    with app_of_other_program(200, b'{"a": 1}') as app:
+        assert said in fail(app, *words)
 
 
 def test_a_refused_token_is_named_where_the_client_library_asks() -> None:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -20,6 +21,7 @@ from placement.client.comparison.run import Comparison, NothingCompared
 from placement.client.comparison.searches import read_log
 from placement.client.comparison.side import Side
 from placement.db import schema
+from tests.client.conftest import serving
 from tests.support import deployment
 from tests.support.client import Client
 from tests.support.databases import opened, scratch_database
@@ -165,6 +167,48 @@ def test_a_file_without_searches_is_an_error(
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert f"nothing was compared. --queries: {log} has no line with a search" in line
+
+
+HOST = {"uuid": LEFT, "name": "left"}
+WRONG: dict[str, dict[str, Any]] = {
+    "OLD: GET / ": {"/": {"versions": 5}},
+    "OLD: GET /resource_providers ": {"/resource_providers": {"resource_providers": [{}]}},
+    "OLD: GET /resource_classes ": {"/resource_classes": {"a": 1}},
+    f"OLD: GET /resource_providers/{LEFT}/inventories ": {
+        f"/resource_providers/{LEFT}/inventories": {"inventories": {"VCPU": {"total": 5}}}
+    },
+    "GET /allocation_candidates?resources=VCPU:1 ": {"/allocation_candidates": {"a": 1}},
+}
+
+
+@pytest.mark.parametrize("asked", WRONG)
+def test_a_side_that_is_not_placement_is_named(command: Command, tmp_path: Path, asked: str) -> None:
+    """Its document has other members; every other answer is as of a service with one provider."""
+    log = tmp_path / "log"
+    log.write_text("/allocation_candidates?resources=VCPU:1\n")
+    answers = {
+        "/": {"versions": []},
+        "/resource_providers": {"resource_providers": [HOST]},
+        "/resource_classes": {"resource_classes": []},
+        "/traits": {"traits": []},
+        f"/resource_providers/{LEFT}/inventories": {"inventories": {}},
+        f"/resource_providers/{LEFT}/traits": {"traits": []},
+        f"/resource_providers/{LEFT}/aggregates": {"aggregates": []},
+        f"/resource_providers/{LEFT}/allocations": {"allocations": {}},
+        "/allocation_candidates": {"allocation_requests": [], "provider_summaries": {}},
+    } | WRONG[asked]
+
+    def peer(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(answers.get(environ["PATH_INFO"], {})).encode()]
+
+    with serving(peer) as url:
+        more = ("--queries", str(log), "--searches", "1")
+        done = command("placement-compare", url, url, *TOKEN, *more)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert f"nothing was compared. {asked}is not answered as by a Placement service" in line
 
 
 @pytest.mark.parametrize("piped", [b"", b"\xff\xfe\n"], ids=["empty", "bytes"])

@@ -361,6 +361,26 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
     assert not list(tmp_path.parent.glob(f".{tmp_path.name}.*"))
 
 
+@pytest.mark.parametrize("answer", ['{"a": 1}', '{"resource_providers": [{}]}', "[1]", "<html>"])
+def test_a_service_that_is_not_placement_is_named(
+    capsys: pytest.CaptureFixture[str], path: Path, answer: str
+) -> None:
+    """With the request, in one line: whichever document is read first."""
+    path.write_text(f"{HEAD}  - name: a\n    uuid: {HOST1}\n")
+
+    def other_program(_environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [answer.encode()]
+
+    with serving(other_program) as url:
+        how = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+        for words in (["export", "--all"], ["export", "a"], ["diff", str(path)], ["apply", str(path)]):
+            assert command.main([*how, *words]) in (1, 2)
+            (line,) = capsys.readouterr().err.splitlines()
+            assert f"what answers GET {url}/resource_providers" in line
+            assert "is not Placement's document: " in line
+
+
 class LostOutput(io.StringIO):
     """An output that cannot be written."""
 

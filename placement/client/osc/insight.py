@@ -48,36 +48,38 @@ def show_part_in_avoided(shown: dict[str, Any], trees: int, part: int) -> None:
         shown |= {"avoided": trees, "of these in avoided": part}
 
 
-def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:
-    """Return the document of a GET."""
-    return _ask(app, "GET", f"{path}?{urlencode(query)}" if query else path)
+def get(app: Any, path: str, query: Sequence[tuple[str, str]], *members: str) -> Any:
+    """Return the document of a GET, which has these members."""
+    return _ask(app, "GET", f"{path}?{urlencode(query)}" if query else path, *members)
 
 
-def post(app: Any, path: str, body: Any) -> Any:
-    """Return the document of a POST."""
-    return _ask(app, "POST", path, json=body)
+def post(app: Any, path: str, body: Any, *members: str) -> Any:
+    """Return the document of a POST, which has these members."""
+    return _ask(app, "POST", path, *members, json=body)
 
 
 def consumer_generation(app: Any, uuid: str) -> int:
     """Return the generation of a consumer, 0 if it holds nothing."""
     url = f"/allocations/{quote(uuid)}"
     require_names(url)
-    told = _send(app, "GET", url, NEWEST)
+    told = _send(app, "GET", url, NEWEST, "allocations")
     return int(told.get("consumer_generation", 0))
 
 
-def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
+def _ask(app: Any, method: str, url: str, *members: str, **more: Any) -> Any:
     require_names(url)
     client = app.client_manager.placement
     version = str(client.api_version)
     minor = version.partition(".")[2]
     if not minor.isdigit() or int(minor) < TOO_OLD:
         version = NEWEST
-    return _send(app, method, url, version, **more)
+    return _send(app, method, url, version, *members, **more)
 
 
-def _send(app: Any, method: str, url: str, version: str, **more: Any) -> dict[str, Any]:
-    """Return the document of an answer.
+def _send(
+    app: Any, method: str, url: str, version: str, *members: str, **more: Any
+) -> dict[str, Any]:
+    """Return the document of an answer, which has these members.
 
     :raises CommandError: the answer is not of Placement, such as the page of a proxy
     """
@@ -90,6 +92,11 @@ def _send(app: Any, method: str, url: str, version: str, **more: Any) -> dict[st
         raise exceptions.CommandError(_describe_foreign(asked, _find_refusal(error))) from error
     if not isinstance(document, dict) or not document:
         raise exceptions.CommandError(_describe_foreign(asked, None))
+    for name in members:
+        if name not in document:
+            raise exceptions.CommandError(
+                f"What answers {asked} is not Placement: its document has no {name!r}. Is its endpoint right?"
+            )
     return document
 
 
@@ -122,7 +129,8 @@ def provider_uuid(app: Any, given: str) -> str:
         return str(UUID(given))
     except ValueError:
         pass
-    found = _ask(app, "GET", f"/resource_providers?name={quote(given, safe='')}")["resource_providers"]
+    url = f"/resource_providers?name={quote(given, safe='')}"
+    found = _ask(app, "GET", url, "resource_providers")["resource_providers"]
     if not found:
         raise exceptions.CommandError(f"No resource provider named {given}.")
     if len(found) > 1:
