@@ -14,6 +14,7 @@ import os_resource_classes
 import os_traits
 
 from placement.client import exceptions as exc
+from placement.client.connection import without_password
 from placement.client.pool import asking_threads
 from placement.client.provider_tree import SHARING_TRAIT, InventoryByClass
 from placement.client.sending import require_names, send_request
@@ -33,6 +34,9 @@ REQUESTS_AT_ONCE = 8
 
 NOT_OFFERED = (400, 403, 405, 406)
 """The statuses with which services and proxies answer a request that they do not know or allow."""
+
+CHECK_IDENTITY = "Check user, project and password, or the token."
+"""The advice of commands for a request that was refused with 401, or with 403 by another program."""
 
 _T = TypeVar("_T")
 _Failure = TypeVar("_Failure", bound=exc.PlacementClientError)
@@ -108,8 +112,15 @@ def read_document(
         for name in members:
             document[name]
     except (ValueError, TypeError, KeyError) as error:
-        raise failed(f"unreadable answer: {error!r}", status=response.status_code) from error
+        raise failed(_describe_unreadable(response, error), status=response.status_code) from error
     return document
+
+
+def _describe_unreadable(response: Any, error: Exception) -> str:
+    """Name the request whose answer is not Placement's document, and what is wrong with it."""
+    asked = f"{response.request.method} {without_password(response.request.url)}"
+    fault = f"it has no {error}" if isinstance(error, KeyError) else repr(error)
+    return f"what answers {asked} is not Placement's document: {fault}"
 
 
 def parts(names: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -249,7 +260,8 @@ class PlacementAPI:
         response = self.send("get", f"/resource_providers/{uuid}", context)
         if response.status_code == 404:
             return None
-        return self._parse(response, dict, exc.ResourceProviderRetrievalFailed, uuid=uuid)
+        failed = exc.ResourceProviderRetrievalFailed
+        return self._parse(response, _check_provider, failed, uuid=uuid)
 
     def create_provider(
         self, context: Any, uuid: str, name: str, parent_uuid: str | None
@@ -263,7 +275,7 @@ class PlacementAPI:
             if problem.code == DUPLICATE_NAME and self.provider(context, uuid):
                 return None
             raise problem.as_failure(failed, name=name, uuid=uuid)
-        return self._parse(response, dict, failed, name=name, uuid=uuid)
+        return self._parse(response, _check_provider, failed, name=name, uuid=uuid)
 
     def delete_provider(self, context: Any, uuid: str) -> None:
         """Delete a provider; a provider that does not exist counts as deleted."""
@@ -448,7 +460,7 @@ class PlacementAPI:
             try:
                 return reader(response.json())
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                unreadable = failed(f"unreadable answer: {error!r}", **attributes)
+                unreadable = failed(_describe_unreadable(response, error), **attributes)
                 raise unreadable from error
         raise problem.as_failure(failed, **attributes)
 
@@ -492,7 +504,7 @@ def _convert_shown(shown: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_provider(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Access the keys in use, so that an answer without them fails here."""
-    shown["uuid"], shown["name"], shown["generation"]
+    shown["uuid"], shown["name"], shown["generation"], shown["root_provider_uuid"]
     return dict(shown)
 
 

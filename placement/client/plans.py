@@ -28,6 +28,10 @@ Step = Mapping[str, Any]
 """A step as in the answer: a move has ``consumer_uuid``, a removal ``remove``."""
 
 
+PLAN_MEMBERS = ("steps", "cost", "lower_bound", "minimal", "complete")
+"""The members that the document of every plan has."""
+
+
 class PlanFailed(exc.PlacementClientError):
     """No plan was made, and nothing was written.
 
@@ -134,7 +138,7 @@ class PlansClient:
         told = self._send("post", "/-/plans", context, body)
         if told.status_code >= 300:
             raise _read_failure(told)
-        answer = read_document(told, PlanFailed, "steps", "cost", "lower_bound", "minimal", "complete")
+        answer = read_document(told, PlanFailed, *PLAN_MEMBERS)
         return MadePlan(
             answer["steps"],
             answer["cost"],

@@ -6,16 +6,15 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from placement.client import connection
 from placement.client.argument_types import non_empty, whole_number
+from placement.client.comparison.question import ComparedQuestion
 from placement.client.comparison.run import Comparison, NothingCompared
-from placement.client.comparison.searches import read_log
+from placement.client.comparison.searches import SEARCH, read_log
 from placement.client.comparison.side import Side
 from placement.cmd import completion, output, progress
 from placement.printable import escape_lines, escape_unprintable
@@ -39,9 +38,9 @@ _EPILOG = """OLD and NEW are each the URL of a service, reached with the authent
 name of a cloud of clouds.yaml. Only GET requests are sent. A question with different answers is asked
 twice more before it counts, so both services may be in use while they are compared.
 
-exit status: 0 no difference, 3 differences, 2 bad arguments, a side that cannot be asked, or a kind of
-question that both sides refuse: of that nothing was compared. A side that sends nothing for --timeout
-seconds (one of the identity options, by default 60) cannot be asked"""
+exit status: 0 no difference, 3 differences, 2 bad arguments, no search in FILE, a side that cannot be asked,
+or a kind of question that both sides refuse: of that nothing was compared. A side that sends nothing for
+--timeout seconds (one of the identity options, by default 60) cannot be asked"""
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -95,16 +94,17 @@ def _make_side(name: str, place: str, arguments: argparse.Namespace) -> Side:
 
 
 def _compare(arguments: argparse.Namespace) -> Comparison:
+    queries = _read_queries(arguments.queries)
     old = _make_side("OLD", arguments.old, arguments)
     new = _make_side("NEW", arguments.new, arguments)
     comparison = Comparison(old, new, at_once=arguments.at_once)
-    with _open_queries(arguments.queries) as lines, progress.Bar("questions") as bar:
+    with progress.Bar("questions") as bar:
 
         def announce(number: int) -> None:
             bar.total = (bar.total or 0) + number
 
         comparison.run(
-            read_log(lines),
+            queries,
             arguments.searches,
             arguments.seed,
             progress=bar.update,
@@ -113,12 +113,21 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
     return comparison
 
 
-def _open_queries(name: str | None) -> Any:
+def _read_queries(name: str | None) -> list[ComparedQuestion]:
+    """Return the searches in a file; no file has none.
+
+    :raises NothingCompared: there is none in it; a comparison without them would look as if it had them.
+    """
     if name is None:
-        return nullcontext(())
-    if name == "-":
-        return nullcontext(sys.stdin)
-    return Path(name).open(encoding="utf-8", errors="replace")
+        return []
+    # The number of standard input, since its own decoder refuses bytes that are not text.
+    file = 0 if name == "-" else name
+    with open(file, encoding="utf-8", errors="replace", closefd=bool(file)) as lines:
+        found = list(read_log(lines))
+    if not found:
+        named = name if file else "standard input"
+        raise NothingCompared(f"--queries: {named} has no line with a search (GET {SEARCH}?...)")
+    return found
 
 
 def _print_table(comparison: Comparison) -> None:

@@ -18,6 +18,14 @@ CLOSED = 141
 """The exit code that shells report of a program that wrote to a closed pipe."""
 
 
+def is_of_output(error: BaseException) -> bool:
+    """Return whether an error says that the output is a closed pipe or on a full disk.
+
+    A program that puts errors into words lets these pass: :func:`_run` handles them for all programs.
+    """
+    return isinstance(error, OSError) and error.errno in (errno.EPIPE, errno.ENOSPC)
+
+
 def _run(module: str) -> int:
     """Run the program of a module of ``placement.cmd`` and return its exit code."""
     try:
@@ -30,12 +38,13 @@ def _run(module: str) -> int:
             sys.stdout.flush()
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
-        sys.stdout.flush()
+        if sys.stdout:
+            sys.stdout.flush()
         # A normal exit would wait for threads that ask a service, which may not answer.
         os._exit(INTERRUPTED)
     except OSError as error:
         # The program that read the output has ended, as in "| head", or the disk is full.
-        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        if not is_of_output(error):
             raise
         # At its exit Python would write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

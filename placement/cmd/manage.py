@@ -31,6 +31,9 @@ SHARED = (
 )
 
 BATCH = 50
+LARGEST_BATCH = 2**31 - 1
+"""The largest batch; a database refuses a limit that does not fit into its integers."""
+
 COMPLETE, MORE, FAILED, BAD_COUNT = 0, 1, 2, 127
 
 
@@ -225,13 +228,13 @@ class _ManageCommand(DatabaseCommand):
         """Run the data migrations (specification 06 section 7.4)."""
         try:
             given = self.conf.command.max_count
-            count = None if given is None else int(given)
+            count = None if given is None else min(int(given), LARGEST_BATCH)
         except ValueError:
             count = 0
         if count is not None and count < 1:
             print("Must supply a positive value for max_count")
             return BAD_COUNT
-        schema.require_examinable(self.database)
+        schema.require_migratable(self.database)
         ids = online_migrations.IncompleteIds(
             self.conf.placement.incomplete_consumer_project_id,
             self.conf.placement.incomplete_consumer_user_id,

@@ -18,6 +18,7 @@ from placement.client.migrate import migrate_compute_inventory
 from placement.client.patience import RESHAPE_TIMEOUT_S
 from placement.client.report import ReportClient
 from placement.cmd import completion
+from placement.cmd.entry_points import is_of_output
 from placement.cmd.progress import show_progress
 from placement.direct import PlacementDirect
 from placement.printable import escape_lines, escape_unprintable
@@ -113,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"placement-migrate-compute-inventory: {error}", file=sys.stderr)
         return BAD_USAGE
     except Exception as error:
+        if is_of_output(error):
+            raise
         # No node was changed, because the database or the list of nodes could not be read.
         message = advice.explain(error, conf) if conf else None
         in_words = str(error) if isinstance(error, PlacementClientError) else repr(error)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,8 +17,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 def print_json(document: Any) -> None:
     """Print a document to standard output, which then contains nothing else."""
-    json.dump(document, sys.stdout, indent=2, default=str)
-    print(flush=True)
+    print(json.dumps(document, indent=2, default=str), flush=True)
 
 
 def make_table(

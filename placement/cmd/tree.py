@@ -14,6 +14,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 from oslo_config import cfg
 
 from placement.client import connection
+from placement.client.api import CHECK_IDENTITY
 from placement.client.argument_types import non_empty, number
 from placement.client.exceptions import NotAnswered, PlacementClientError
 from placement.client.patience import RESHAPE_TIMEOUT_S
@@ -22,6 +23,7 @@ from placement.client.tree_diff import colour_lines, diff_lines
 from placement.client.tree_file import TreeFile, TreeFileError, parse_bytes, render
 from placement.client.tree_plan import TreePlan, apply_file, make_plan
 from placement.cmd import completion
+from placement.cmd.entry_points import is_of_output
 from placement.cmd.progress import show_progress
 from placement.printable import escape_lines
 from placement.version import VERSION
@@ -171,7 +173,7 @@ def _export_trees(client: ReportClient, arguments: argparse.Namespace) -> int:
     if arguments.output:
         _write_whole(Path(arguments.output), text)
     else:
-        sys.stdout.write(text)
+        print(text, end="")
     return SAME
 
 
@@ -187,12 +189,18 @@ def _find_roots(client: ReportClient, names_or_uuids: Sequence[str]) -> list[str
 
 def _write_whole(path: Path, text: str) -> None:
     """Replace a file in one step, so that a full disk leaves the old one."""
+    if path.is_dir():
+        raise _BadUsage(f"{path}: Is a directory")
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
+    except OSError as error:
+        # The error itself may name the file beside it.
+        raise _BadUsage(f"{path}: {error.strerror}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
 
 
 def _read(arguments: argparse.Namespace) -> TreeFile:
@@ -204,7 +212,7 @@ def _read(arguments: argparse.Namespace) -> TreeFile:
 
 def _show(plan: TreePlan, arguments: argparse.Namespace) -> None:
     lines = diff_lines(plan)
-    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    wanted = sys.stdout and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if arguments.color == "always" or (arguments.color == "auto" and wanted):
         lines = list(colour_lines(lines))
     for line in lines or ["Nothing to change."]:
@@ -255,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             client = ReportClient(service, progress=progress)
             return _COMMANDS[arguments.command](client, arguments)
     except Exception as error:
-        if arguments.debug:
+        if arguments.debug or is_of_output(error):
             raise
         words = escape_lines(connection.without_password(_explain(error, arguments.command)))
         print(f"placement-tree: {words}", file=sys.stderr)
@@ -282,7 +290,7 @@ def _explain(error: Exception, command: str) -> str:
 
 
 _ADVICE = {
-    401: " Check user, project and password, or the token.",
+    401: f" {CHECK_IDENTITY}",
     403: " Reading and writing need the role admin or service. Moving allocations, or changing inventories"
     " of several providers at once, needs the role service (rule placement:reshaper:reshape);"
     " --one-by-one avoids that if no allocations move.",

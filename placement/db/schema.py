@@ -286,6 +286,17 @@ def require_examinable(database: Database) -> None:
     )
 
 
+def require_migratable(database: Database) -> None:
+    """Require what the data migrations read, and a revision that this release knows or can work on.
+
+    :raises SchemaError: the schema is of a newer release, or as in :func:`require_examinable`.
+    """
+    require_examinable(database)
+    revision = current(database)
+    if not is_usable(revision):
+        _require_known(revision)
+
+
 def _has_all(inspector: Inspector, *tables: str) -> bool:
     """Return whether the tables and the columns for the trees of providers exist."""
     return all(map(inspector.has_table, tables)) and _has_column(

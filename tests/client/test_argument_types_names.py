@@ -203,7 +203,9 @@ def test_no_client_asks_for_an_empty_name(call: str) -> None:
 
 def test_several_providers_of_one_name_are_refused() -> None:
     """As where something between does not pass the query on."""
-    providers = [{"uuid": name, "name": name, "generation": 0} for name in "ab"]
+    providers = [
+        {"uuid": name, "name": name, "generation": 0, "root_provider_uuid": name} for name in "ab"
+    ]
     answer = SimpleNamespace(
         status_code=200, headers={}, json=lambda: {"resource_providers": providers}
     )

@@ -3,6 +3,7 @@
 import argparse
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +13,15 @@ from keystoneauth1 import session, token_endpoint
 from osc_lib import exceptions
 from osc_placement.http import SessionClient
 
+from placement.client.api import CHECK_IDENTITY
 from placement.client.moving import PlainMover, PlanAround
 from placement.client.osc import insight, nova_steps, plans, text
+from placement.client.osc.candidates import AllocationCandidateCapacity, ExplainAllocationCandidate
+from placement.client.osc.claims import ConfirmClaim, CreateClaim, ListHolds, ShowGroup
 from placement.client.osc.history import ShowPlacementHistory
 from placement.client.osc.plan_run import RunPlan
 from placement.client.osc.plans import CreatePlan
-from placement.client.osc.providers import CheckResourceProviderDrain
+from placement.client.osc.providers import CheckResourceProviderDrain, ShowResourceProviderTree
 from placement.client.osc.survival import ShowPlacementSurvival
 from placement.client.plans import NoPlanFound, PlanFailed, PlansClient
 from placement.extensions.plans.schemas import LARGEST_COST
@@ -322,6 +326,28 @@ def test_a_marker_of_another_question_is_refused(moved: Commands) -> None:
             moved.show(ShowPlacementHistory, "--server", moved.server, *words)
 
 
+@contextmanager
+def app_of_other_program(status: int, answer: bytes) -> Iterator[Any]:
+    """Yield what a command gets where another program answers each request."""
+
+    def other_program(_environ: Any, start_response: Any) -> list[bytes]:
+        start_response(f"{status} Some", [("Content-Type", "text/html")])
+        return [answer]
+
+    with serving(other_program) as url:
+        made = session.Session(token_endpoint.Token(url, "admin"))
+        yield make_app(made)
+        made.session.close()
+
+
+def fail(app: Any, kind: Any, *words: str) -> str:
+    """Return what a command says that fails."""
+    command = kind(app, None)
+    with pytest.raises(exceptions.CommandError) as failed:
+        command.take_action(command.get_parser("x").parse_args(words))
+    return str(failed.value)
+
+
 @pytest.mark.parametrize(
     ("status", "answer"), [(200, b"<html>Hello</html>"), (200, b"null"), (200, b"[]"), (409, b"{}")]
 )
@@ -337,12 +363,73 @@ def test_a_marker_of_another_question_is_refused(moved: Commands) -> None:
 def test_an_endpoint_that_is_not_placement_is_named(
     words: tuple[Any, ...], status: int, answer: bytes
 ) -> None:
-    def other_program(_environ: Any, start_response: Any) -> list[bytes]:
-        start_response(f"{status} Some", [("Content-Type", "text/html")])
-        return [answer]
+    with app_of_other_program(status, answer) as app:
+        assert "is not Placement" in fail(app, *words)
 
-    with serving(other_program) as url:
-        app = make_app(session.Session(token_endpoint.Token(url, "admin")))
-        command = words[0](app, None)
-        with pytest.raises(exceptions.CommandError, match="is not Placement"):
-            command.take_action(command.get_parser("x").parse_args(words[1:]))
+
+SOMEONE = new_uuid()
+KEYSTONE = b'{"error": {"code": 401, "title": "Unauthorized", "message": "The request requires"}}'
+PAGE = b"<html>\n<h1>No\x1b</h1></html>"
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (401, KEYSTONE, "GET /-/holds: HTTP 401: {"),
+        (401, PAGE, r"GET /-/holds: HTTP 401: <html> <h1>No\x1b</h1></html> "),
+        (403, PAGE, "GET /-/holds: HTTP 403: <html>"),
+        (404, PAGE, "What answers GET /-/holds is not Placement: HTTP 404: <html>"),
+        (406, PAGE, "What answers GET /-/holds is not Placement: HTTP 406: <html>"),
+        (429, PAGE, "What answers GET /-/holds is not Placement: HTTP 429: <html>"),
+    ],
+)
+def test_a_refusal_by_another_program_is_told_with_its_status(
+    status: int, answer: bytes, said: str
+) -> None:
+    """The token is checked before Placement; where it was refused, the endpoint may well be right."""
+    with app_of_other_program(status, answer) as app:
+        words = fail(app, ListHolds)
+
+    assert words.startswith(said)
+    of_identity = status in (401, 403)
+    assert words.endswith(CHECK_IDENTITY if of_identity else "Is its endpoint right?")
+    assert ("endpoint" in words) != of_identity
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((ListHolds,), "GET /-/holds is not Placement: its document has no 'holds'"),
+        ((ShowGroup, "g"), "GET /-/groups/g is not Placement: its document has no 'members'"),
+        ((ConfirmClaim, SOMEONE), f"GET /allocations/{SOMEONE} is not Placement: its document has no"),
+        (
+            (CreateClaim, "--project-id", "p", "--user-id", "u", "--resource", "VCPU=1"),
+            "POST /-/claims is not Placement: its document has no 'claims'",
+        ),
+        ((ShowPlacementHistory,), "GET /-/history?limit=20 is not Placement: its document has no"),
+        ((ShowPlacementSurvival,), "is not Placement: its document has no 'places'"),
+        ((ExplainAllocationCandidate, "--resource", "VCPU=1"), "its document has no 'candidates'"),
+        (
+            (ExplainAllocationCandidate, "--resource", "VCPU=1", "--or", "resources=VCPU:2"),
+            "its document has no 'chosen'",
+        ),
+        ((AllocationCandidateCapacity, "--resource", "VCPU=1"), "its document has no 'count'"),
+        ((ShowResourceProviderTree, SOMEONE), "its document has no 'trees'"),
+        ((ShowResourceProviderTree, "a host"), "its document has no 'resource_providers'"),
+        ((CheckResourceProviderDrain, SOMEONE), "its document has no 'homeless'"),
+        ((CreatePlan, "--place", "resources=VCPU:1"), "POST /-/plans is not Placement: its document"),
+    ],
+    ids=lambda given: given[0].__name__ if isinstance(given, tuple) else "",
+)
+def test_a_document_with_other_members_is_not_of_placement(words: tuple[Any, ...], said: str) -> None:
+    with app_of_other_program(200, b'{"a": 1}') as app:
+        assert said in fail(app, *words)
+
+
+def test_a_refused_token_is_named_where_the_client_library_asks() -> None:
+    refused = PlanFailed("HTTP 401: Unauthorized", status=401)
+    with (
+        pytest.raises(exceptions.CommandError, match=r"HTTP 401.*user, project and password"),
+        nova_steps.failures_as_command_errors(),
+    ):
+        raise refused

@@ -1,5 +1,6 @@
 """The start-up and periodic flow, and offline: specification 05 sections C8, C9, C11 20 to 22."""
 
+import errno
 import logging
 import os
 import sys
@@ -387,6 +388,24 @@ def test_bad_arguments_end_with_2(command: Command, arguments: tuple[str, ...]) 
     status, said = command(*arguments)
     assert status == 2
     assert "placement-migrate-compute-inventory: " in said.err
+
+
+def test_a_closed_pipe_is_left_to_the_entry_point(
+    agent: Agent, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*_given: Any, file: Any = None) -> None:
+        if file is None:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(migrate_inventory, "print", write, raising=False)
+    with pytest.raises(BrokenPipeError):
+        command("--node", agent.node[0])
+
+
+def test_the_page_of_the_command_has_this_exit_code() -> None:
+    page = Path(__file__).parents[2] / "docs" / "provider-trees.rst"
+    said = " ".join(page.read_text().split())
+    assert f"or with {migrate_inventory.BAD_USAGE} for bad arguments" in said
 
 
 def test_a_database_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:

@@ -294,6 +294,13 @@ SCENES: dict[str, tuple[Callable[[Place], str], ...]] = {
         lambda it: audit_nova(it, SERVERS[:10]),
         lambda it: audit_nova(it, SERVERS, ("/servers/detail",)),
     ),
+    "`placement-compare --queries FILE`": (
+        lambda it: it.compare(it.url, "--queries", it.file("log", "")),
+        lambda it: it.compare(
+            it.url, "--queries", it.file("log", "a\n/allocation_candidates?resources=VCPU:1")
+        ),
+        lambda it: it.compare(it.url, "--queries", str(it.folder / "absent")),
+    ),
     "`placement-compare`": (
         lambda it: it.compare(it.empty_url),
         lambda it: it.compare(

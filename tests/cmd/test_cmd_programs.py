@@ -135,7 +135,10 @@ def test_a_program_whose_output_nobody_reads_ends_without_a_word(
         (">&-", 0, ""),
     ],
 )
-@pytest.mark.parametrize("command", ["placement-manage db check", "placement-status upgrade check"])
+@pytest.mark.parametrize(
+    "command",
+    ["placement-manage db check", "placement-manage db check --json", "placement-status upgrade check"],
+)
 def test_an_output_that_cannot_be_written(
     environment: dict[str, str], synced: str, command: str, output: str, code: int, said: str
 ) -> None:

@@ -3,10 +3,13 @@
 import contextlib
 import json
 import shutil
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -18,6 +21,7 @@ from placement.client.comparison.run import Comparison, NothingCompared
 from placement.client.comparison.searches import read_log
 from placement.client.comparison.side import Side
 from placement.db import schema
+from tests.client.conftest import serving
 from tests.support import deployment
 from tests.support.client import Client
 from tests.support.databases import opened, scratch_database
@@ -81,9 +85,12 @@ def drifting() -> Iterator[Pair]:
         yield made
 
 
+TOKEN = ("--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", "http://127.0.0.1:9")
+LISTED = b'127.0.0.1 "GET /resource_providers" status: 200 len: 9 microversion: 1.39\n'
+
+
 def compare(command: Command, pair: Pair, *more: str) -> tuple[int, dict[str, dict]]:
-    auth = ("--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", pair.old)
-    done = command("placement-compare", pair.old, pair.new, "--json", *auth, *more)
+    done = command("placement-compare", pair.old, pair.new, "--json", *TOKEN, *more)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -139,6 +146,83 @@ def test_searches_of_a_log_are_asked(command: Command, pair: Pair, tmp_path: Pat
     )
     _, kinds = compare(command, pair, "--queries", str(log), "--searches", "0")
     assert kinds["allocation candidates"]["asked"] == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"a\n", b"//[\n", bytes(range(256)), LISTED],
+    ids=["empty", "a word", "a bracket", "bytes", "a list"],
+)
+@pytest.mark.parametrize("searches", ["0", "5"])
+def test_a_file_without_searches_is_an_error(
+    command: Command, tmp_path: Path, content: bytes, searches: str
+) -> None:
+    """A wrong filter of the log must not look like a proof; nothing is asked, as no side is there."""
+    log = tmp_path / "requests.log"
+    log.write_bytes(content)
+    sides = ("http://127.0.0.1:9", "http://127.0.0.1:9", *TOKEN)
+
+    done = command("placement-compare", *sides, "--queries", str(log), "--searches", searches)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert f"nothing was compared. --queries: {log} has no line with a search" in line
+
+
+HOST = {"uuid": LEFT, "name": "left"}
+WRONG: dict[str, dict[str, Any]] = {
+    "OLD: GET / ": {"/": {"versions": 5}},
+    "OLD: GET /resource_providers ": {"/resource_providers": {"resource_providers": [{}]}},
+    "OLD: GET /resource_classes ": {"/resource_classes": {"a": 1}},
+    f"OLD: GET /resource_providers/{LEFT}/inventories ": {
+        f"/resource_providers/{LEFT}/inventories": {"inventories": {"VCPU": {"total": 5}}}
+    },
+    "GET /allocation_candidates?resources=VCPU:1 ": {"/allocation_candidates": {"a": 1}},
+}
+
+
+@pytest.mark.parametrize("asked", WRONG)
+def test_a_side_that_is_not_placement_is_named(command: Command, tmp_path: Path, asked: str) -> None:
+    """Its document has other members; every other answer is as of a service with one provider."""
+    log = tmp_path / "log"
+    log.write_text("/allocation_candidates?resources=VCPU:1\n")
+    answers = {
+        "/": {"versions": []},
+        "/resource_providers": {"resource_providers": [HOST]},
+        "/resource_classes": {"resource_classes": []},
+        "/traits": {"traits": []},
+        f"/resource_providers/{LEFT}/inventories": {"inventories": {}},
+        f"/resource_providers/{LEFT}/traits": {"traits": []},
+        f"/resource_providers/{LEFT}/aggregates": {"aggregates": []},
+        f"/resource_providers/{LEFT}/allocations": {"allocations": {}},
+        "/allocation_candidates": {"allocation_requests": [], "provider_summaries": {}},
+    } | WRONG[asked]
+
+    def peer(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(answers.get(environ["PATH_INFO"], {})).encode()]
+
+    with serving(peer) as url:
+        more = ("--queries", str(log), "--searches", "1")
+        done = command("placement-compare", url, url, *TOKEN, *more)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert f"nothing was compared. {asked}is not answered as by a Placement service" in line
+
+
+@pytest.mark.parametrize("piped", [b"", b"\xff\xfe\n"], ids=["empty", "bytes"])
+def test_an_empty_pipe_of_searches_is_an_error(environment: dict[str, str], piped: bytes) -> None:
+    sides = ("http://127.0.0.1:9", "http://127.0.0.1:9", *TOKEN)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "placement.cmd.compare", *sides, "--queries", "-"],
+        input=piped, env=environment, capture_output=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"standard input has no line with a search" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,16 @@ def test_bad_count(command: Command, synced: str, count: str) -> None:
     )
 
 
+@WITH_GAPS
+def test_a_count_beyond_all_integers_is_one_batch(command: Command, gaps: str) -> None:
+    result = command(
+        "placement-manage", "db", "online_data_migrations", "--max-count", "9" * 20, url=gaps
+    )
+
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.endswith(TABLE.format(2, 5))
+
+
 def test_owners_of_incomplete_consumers(command: Command, synced: str) -> None:
     """Project and user appear also when there is nothing to do; the options name them."""
     named = {

@@ -1,5 +1,6 @@
 """placement-tree: export, diff and apply, over HTTP and offline."""
 
+import errno
 import io
 import os
 import pty
@@ -342,6 +343,74 @@ def test_a_file_that_is_not_there_is_named(run: Run) -> None:
     assert run("diff", "/nowhere/tree.yaml")[2] == (
         "placement-tree: /nowhere/tree.yaml: No such file or directory\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        ("{}", "Is a directory"),
+        ("{}/nowhere/tree.yaml", "No such file or directory"),
+        ("/dev/null/tree.yaml", "Not a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
+    run: Run, host: Host, tmp_path: Path, file: str, why: str
+) -> None:
+    given = file.format(tmp_path)
+    assert run("export", host[0], "-o", given) == (2, "", f"placement-tree: {given}: {why}\n")
+    assert not list(tmp_path.parent.glob(f".{tmp_path.name}.*"))
+
+
+@pytest.mark.parametrize("answer", ['{"a": 1}', '{"resource_providers": [{}]}', "[1]", "<html>"])
+def test_a_service_that_is_not_placement_is_named(
+    capsys: pytest.CaptureFixture[str], path: Path, answer: str
+) -> None:
+    """With the request, in one line: whichever document is read first."""
+    path.write_text(f"{HEAD}  - name: a\n    uuid: {HOST1}\n")
+
+    def other_program(_environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [answer.encode()]
+
+    with serving(other_program) as url:
+        how = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
+        for words in (["export", "--all"], ["export", "a"], ["diff", str(path)], ["apply", str(path)]):
+            assert command.main([*how, *words]) in (1, 2)
+            (line,) = capsys.readouterr().err.splitlines()
+            assert f"what answers GET {url}/resource_providers" in line
+            assert "is not Placement's document: " in line
+
+
+class LostOutput(io.StringIO):
+    """An output that cannot be written."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def write(self, _text: str) -> int:
+        raise OSError(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
+def test_an_output_that_is_lost_is_left_to_the_entry_point(
+    how: list[str], host: Host, path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """For all programs it says what a shell expects: 141 for a closed pipe (test_cmd_programs.py)."""
+    path.write_text(f"{HEAD}  - name: {host[0]}\n")
+    monkeypatch.setattr(sys, "stdout", LostOutput(number))
+    for words in (["export", host[0]], ["diff", str(path)]):
+        with pytest.raises(OSError, match=os.strerror(number)):
+            command.main([*how, *words])
+
+
+def test_a_program_without_an_output_does_what_it_does(
+    how: list[str], host: Host, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text(f"{HEAD}  - name: {host[0]}\n")
+    monkeypatch.setattr(sys, "stdout", None)
+    for words in (["export", host[0]], ["diff", str(path)], ["apply", str(path)]):
+        assert command.main([*how, *words]) == 0
 
 
 def test_a_cloud_without_the_sdk_says_what_to_install(

@@ -20,7 +20,6 @@ OF_NO_LAYER = {
 
 ELSEWHERE = {
     "client/migrate.py": "tests/client/test_tracker.py",
-    "cmd/entry_points.py": "tests/cmd/test_cmd_programs.py",
     "cmd/status.py": "tests/cmd/test_manage.py",
     "db/place_rows.py": "tests/cmd/test_audit.py",
     "db/standard_names.py": "tests/wsgi/test_api_startup.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,15 @@ class Difference:
 
 class NothingCompared(Exception):
     """One side cannot be asked, or neither side has any object."""
+
+
+@contextmanager
+def _reading(asked: str) -> Iterator[None]:
+    """Name the request where its answer is not a document of Placement."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise NothingCompared(f"{asked} is not answered as by a Placement service: {error!r}") from error
 
 
 @dataclass(slots=True)
@@ -104,9 +114,9 @@ class Comparison:
                 there = f"{side.name}: GET {question.path}"
                 if answer.status != 200:
                     raise NothingCompared(f"{there}: {answer.trouble or describe_refusal(answer)}")
-                if not isinstance(answer.body, dict) or member not in answer.body:
-                    raise NothingCompared(f"{there} is not answered as by a Placement service")
-            found += len(answer.body[member])
+                with _reading(there):
+                    number = len(answer.body[member])
+            found += number
         if not found:
             raise NothingCompared("Neither side has a resource provider")
 
@@ -119,16 +129,18 @@ class Comparison:
 
     def _ask(self, question: ComparedQuestion) -> tuple[ComparedQuestion, SideAnswer, SideAnswer]:
         old, new = self.old.ask(question), self.new.ask(question)
-        for _ in range(SECOND_LOOKS):
-            if describe_difference(question, old, new) is None:
-                break
-            old, new = self.old.ask(question), self.new.ask(question)
-        return question, old, new
+        with _reading(f"GET {question.path}"):
+            for _ in range(SECOND_LOOKS):
+                if describe_difference(question, old, new) is None:
+                    break
+                old, new = self.old.ask(question), self.new.ask(question)
+            return question, old, new
 
     def _count(self, question: ComparedQuestion, old: SideAnswer, new: SideAnswer) -> None:
-        for answer in (old, new):
+        for side, answer in ((self.old, old), (self.new, new)):
             if answer.status == 200:
-                self.known.learn(question, answer.body)
+                with _reading(f"{side.name}: GET {question.path}"):
+                    self.known.learn(question, answer.body)
         result = self.results.setdefault(question.kind, KindResult())
         result.asked += 1
         result.old_s.append(old.seconds)

@@ -33,7 +33,11 @@ def read_log(lines: Iterable[str]) -> Iterator[ComparedQuestion]:
     for line in lines:
         found = _LOG_LINE.search(line)
         uri, version = (found["uri"], found["version"]) if found else (line.strip(), NEWEST)
-        parts = urlsplit(uri)
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            # Such as a host that begins with a bracket.
+            continue
         if not parts.path.endswith(SEARCH) or not parts.query:
             continue
         question = ComparedQuestion(QuestionKind.SEARCHES, f"{SEARCH}?{parts.query}", version)

@@ -32,6 +32,9 @@ FIRST = (
 )
 """The first questions to each side before anything is compared, with the member that its answer has."""
 
+_FIGURES = ("total", "reserved", "min_unit", "max_unit", "step_size")
+"""The figures of an inventory from which searches are generated."""
+
 CONSUMER_VERSIONS = ("1.0", "1.12", "1.28", "1.38", NEWEST)
 PROJECT_VERSIONS = ("1.9", "1.38", NEWEST)
 
@@ -51,7 +54,7 @@ class Inhabitants:
     consumers: set[str] = field(default_factory=set)
     owners: set[tuple[str, str]] = field(default_factory=set)
     consumer_types: set[str] = field(default_factory=set)
-    inventories: dict[str, dict[str, Any]] = field(default_factory=dict)
+    inventories: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     traits_of: dict[str, list[str]] = field(default_factory=dict)
     aggregates_of: dict[str, list[str]] = field(default_factory=dict)
 
@@ -75,7 +78,10 @@ class Inhabitants:
 
     def _learn_of_provider(self, uuid: str, aspect: str, body: dict[str, Any]) -> None:
         if aspect == "inventories":
-            self.inventories[uuid] = body["inventories"]
+            self.inventories[uuid] = {
+                name: {key: int(record[key]) for key in _FIGURES}
+                for name, record in body["inventories"].items()
+            }
         elif aspect == "traits":
             self.traits_of[uuid] = body["traits"]
         elif aspect == "aggregates":

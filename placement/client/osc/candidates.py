@@ -149,14 +149,17 @@ class ExplainAllocationCandidate(command.ShowOne):
         if parsed_args.about is not None:
             query.append(("about", parsed_args.about))
         query += [("or", each) for each in parsed_args.alternatives]
-        told = insight.get(self.app, "/-/explain", query)
         if parsed_args.alternatives:
-            return ("chosen", "exact", "complete", "alternatives"), (
+            names = ("chosen", "exact", "complete", "alternatives")
+            told = insight.get(self.app, "/-/explain", query, *names)
+            return names, (
                 told["chosen"],
                 told["exact"],
                 told["complete"],
                 text.WordedColumn(told["alternatives"], text.word_explanations),
             )
+        members = ("candidates", "steps", "stopped", "combining", "complete")
+        told = insight.get(self.app, "/-/explain", query, *members)
         shown = {
             "candidates": text.WordedColumn(told["candidates"], text.word_count),
             "steps": text.WordedColumn(told["steps"], text.word_steps),
@@ -201,13 +204,13 @@ class AllocationCandidateCapacity(command.ShowOne):
         """Ask, and show the answer."""
         query = [*query_of(parsed_args), ("by", parsed_args.by), ("top", parsed_args.top)]
         query += [("or", each) for each in parsed_args.alternatives]
-        told = insight.get(self.app, "/-/capacity", query)
         lines: dict[str, Callable[[Any], str]] = {"places": text.word_places}
         if parsed_args.alternatives:
             lines["alternatives"] = text.word_capacities
         else:
             lines |= dict.fromkeys(("limits", "stranded", "largest"), text.word_amounts)
         names = ("count", "exact", "complete", *lines)
+        told = insight.get(self.app, "/-/capacity", query, *names)
         shown: dict[str, Any] = {
             name: text.WordedColumn(told[name], lines[name]) if name in lines else told[name]
             for name in names

@@ -62,7 +62,7 @@ class CreateClaim(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
         """Claim, and list the places of each consumer."""
         try:
-            told = insight.post(self.app, "/-/claims", _make_body(parsed_args))
+            told = insight.post(self.app, "/-/claims", _make_body(parsed_args), "claims")
         except exceptions.Conflict as refused:
             raise exceptions.CommandError("\n".join(_explain_refusal(refused))) from refused
         names: tuple[str, ...] = ("consumer", "generation", "root provider", "allocations")
@@ -190,7 +190,7 @@ class ConfirmClaim(command.Lister):
             }
             for consumer in parsed_args.consumers
         ]
-        told = insight.post(self.app, "/-/claims/confirm", {"consumers": consumers})
+        told = insight.post(self.app, "/-/claims/confirm", {"consumers": consumers}, "consumers")
         rows = [(each["consumer_uuid"], each["consumer_generation"]) for each in told["consumers"]]
         return ("consumer", "generation"), rows
 
@@ -226,7 +226,7 @@ class ListHolds(command.Lister):
         rows, page = [], {"next": ""}
         while page["next"] is not None:
             more = [("marker", page["next"])] if page["next"] else []
-            page = insight.get(self.app, "/-/holds", [*query, *more])
+            page = insight.get(self.app, "/-/holds", [*query, *more], "holds", "next")
             rows += [[each[name] for name in fields] for each in page["holds"]]
         return [name.removesuffix("_uuid").replace("_", " ") for name in fields], rows
 
@@ -245,7 +245,7 @@ class ShowGroup(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> candidates.Fields:
         """Ask, and show the answer."""
-        told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name)}", [])
+        told = insight.get(self.app, f"/-/groups/{quote(parsed_args.name)}", [], "members")
         shown = {
             name.replace("_", " "): text.PrintableColumn(value) if isinstance(value, str) else value
             for name, value in told.items()

@@ -94,7 +94,7 @@ class ShowPlacementHistory(command.ShowOne):
         return ("writes", "next"), (writes, told["next"])
 
     def _ask(self, query: Mapping[str, Any]) -> Any:
-        return insight.get(self.app, "/-/history", list(query.items()))
+        return insight.get(self.app, "/-/history", list(query.items()), "writes", "next")
 
     def _ask_of_server(self, server: str, query: dict[str, Any]) -> Any:
         """Return the newest writes of a server and of its migrations together.

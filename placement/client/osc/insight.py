@@ -6,11 +6,14 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
+from keystoneauth1.exceptions import HttpError
 from osc_lib import exceptions
 
+from placement.client.api import CHECK_IDENTITY, problem_of
 from placement.client.argument_types import trait_names
 from placement.client.osc import text
 from placement.client.sending import require_names
+from placement.printable import escape_unprintable
 
 NEWEST = "1.39"
 TOO_OLD = 10
@@ -45,48 +48,74 @@ def show_part_in_avoided(shown: dict[str, Any], trees: int, part: int) -> None:
         shown |= {"avoided": trees, "of these in avoided": part}
 
 
-def get(app: Any, path: str, query: Sequence[tuple[str, str]]) -> Any:
-    """Return the document of a GET."""
-    return _ask(app, "GET", f"{path}?{urlencode(query)}" if query else path)
+def get(app: Any, path: str, query: Sequence[tuple[str, str]], *members: str) -> Any:
+    """Return the document of a GET, which has these members."""
+    return _ask(app, "GET", f"{path}?{urlencode(query)}" if query else path, *members)
 
 
-def post(app: Any, path: str, body: Any) -> Any:
-    """Return the document of a POST."""
-    return _ask(app, "POST", path, json=body)
+def post(app: Any, path: str, body: Any, *members: str) -> Any:
+    """Return the document of a POST, which has these members."""
+    return _ask(app, "POST", path, *members, json=body)
 
 
 def consumer_generation(app: Any, uuid: str) -> int:
     """Return the generation of a consumer, 0 if it holds nothing."""
     url = f"/allocations/{quote(uuid)}"
     require_names(url)
-    told = _send(app, "GET", url, NEWEST)
+    told = _send(app, "GET", url, NEWEST, "allocations")
     return int(told.get("consumer_generation", 0))
 
 
-def _ask(app: Any, method: str, url: str, **more: Any) -> Any:
+def _ask(app: Any, method: str, url: str, *members: str, **more: Any) -> Any:
     require_names(url)
     client = app.client_manager.placement
     version = str(client.api_version)
     minor = version.partition(".")[2]
     if not minor.isdigit() or int(minor) < TOO_OLD:
         version = NEWEST
-    return _send(app, method, url, version, **more)
+    return _send(app, method, url, version, *members, **more)
 
 
-def _send(app: Any, method: str, url: str, version: str, **more: Any) -> dict[str, Any]:
-    """Return the document of an answer.
+def _send(
+    app: Any, method: str, url: str, version: str, *members: str, **more: Any
+) -> dict[str, Any]:
+    """Return the document of an answer, which has these members.
 
     :raises CommandError: the answer is not of Placement, such as the page of a proxy
     """
+    asked = f"{method} {url}"
     try:
         response = app.client_manager.placement.request(method, url, version=version, **more)
         document = response.json()
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         # The client reads the document of a refusal, whatever program has sent it.
-        document = None
+        raise exceptions.CommandError(_describe_foreign(asked, _find_refusal(error))) from error
     if not isinstance(document, dict) or not document:
-        raise exceptions.CommandError(f"What answers {method} {url} is not Placement. Is its endpoint right?")
+        raise exceptions.CommandError(_describe_foreign(asked, None))
+    for name in members:
+        if name not in document:
+            raise exceptions.CommandError(
+                f"What answers {asked} is not Placement: its document has no {name!r}. Is its endpoint right?"
+            )
     return document
+
+
+def _find_refusal(error: BaseException | None) -> HttpError | None:
+    """Return the refusal whose document could not be read, or None if the request was not refused."""
+    while error is not None and not isinstance(error, HttpError):
+        error = error.__context__
+    return error
+
+
+def _describe_foreign(asked: str, refusal: HttpError | None) -> str:
+    """Describe an answer that is not of Placement."""
+    if refusal is None:
+        return f"What answers {asked} is not Placement. Is its endpoint right?"
+    problem = problem_of(refusal.response)
+    words = escape_unprintable(problem.words)
+    if problem.status in (401, 403):
+        return f"{asked}: {words} {CHECK_IDENTITY}"
+    return f"What answers {asked} is not Placement: {words} Is its endpoint right?"
 
 
 def provider_uuid(app: Any, given: str) -> str:
@@ -100,7 +129,8 @@ def provider_uuid(app: Any, given: str) -> str:
         return str(UUID(given))
     except ValueError:
         pass
-    found = _ask(app, "GET", f"/resource_providers?name={quote(given, safe='')}")["resource_providers"]
+    url = f"/resource_providers?name={quote(given, safe='')}"
+    found = _ask(app, "GET", url, "resource_providers")["resource_providers"]
     if not found:
         raise exceptions.CommandError(f"No resource provider named {given}.")
     if len(found) > 1:

@@ -7,6 +7,7 @@ from typing import Any
 from keystoneauth1 import adapter
 from osc_lib import exceptions
 
+from placement.client.api import CHECK_IDENTITY
 from placement.client.exceptions import PlacementClientError
 from placement.client.nova import Nova, PlaceHidden
 from placement.client.nova_moves import STEP_S, MoveKind, NovaMover
@@ -35,13 +36,14 @@ def nova_mover(app: Any, step_s: float = STEP_S) -> NovaMover:
 
 @contextmanager
 def failures_as_command_errors() -> Iterator[None]:
-    """Turn the failures of the client into command errors with the same text."""
+    """Turn the failures of the client into command errors with the same text, and advice."""
     try:
         yield
     except PlaceHidden as error:
         raise exceptions.CommandError(f"{error}: the account must be an administrator's") from error
     except PlacementClientError as error:
-        raise exceptions.CommandError(str(error)) from error
+        advice = f" {CHECK_IDENTITY}" if error.status == 401 else ""
+        raise exceptions.CommandError(f"{error}{advice}") from error
 
 
 def word_commands(mover: NovaMover, step: Step) -> str:

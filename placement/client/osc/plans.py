@@ -12,7 +12,14 @@ from osc_lib.command import command
 from placement.client.argument_types import non_empty, number, whole_number
 from placement.client.moving import PlanAround
 from placement.client.osc import insight, nova_steps, text
-from placement.client.plans import MadePlan, NoPlanFound, PlansClient, Step, consumer_of
+from placement.client.plans import (
+    PLAN_MEMBERS,
+    MadePlan,
+    NoPlanFound,
+    PlansClient,
+    Step,
+    consumer_of,
+)
 from placement.client.provider_names import ProviderNames
 from placement.printable import escape_unprintable
 
@@ -73,7 +80,8 @@ class CreatePlan(command.Lister):
         if parsed_args.commands or parsed_args.nova:
             return self._ask_nova_too(parsed_args)
         try:
-            told = insight.post(self.app, "/-/plans", make_body(self.app, parsed_args))
+            body = make_body(self.app, parsed_args)
+            told = insight.post(self.app, "/-/plans", body, *PLAN_MEMBERS)
         except exceptions.Conflict as refused:
             raise exceptions.CommandError("\n".join(_explain_refusal(refused))) from refused
         print(word_plan({**told, "avoid": parsed_args.avoid}), file=sys.stderr)

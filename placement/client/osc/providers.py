@@ -38,7 +38,7 @@ class ShowResourceProviderTree(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Any]:
         """Ask, and draw the answer."""
         uuid = insight.provider_uuid(self.app, parsed_args.uuid)
-        told = insight.get(self.app, f"/-/trees/{uuid}", [])
+        told = insight.get(self.app, f"/-/trees/{uuid}", [], "trees")
         names = ("provider", "uuid", "resource class", "used", "capacity", "full")
         rows = [row for tree in told["trees"] for row in _make_rows(tree["providers"])]
         if parsed_args.formatter == "table":
@@ -118,7 +118,7 @@ class CheckResourceProviderDrain(command.ShowOne):
         body: dict[str, Any] = {"changes": [{"drain": uuid}], "query": query}
         if parsed_args.avoid is not None:
             body["avoid"] = parsed_args.avoid
-        told = insight.post(self.app, "/-/what-if", body)
+        told = insight.post(self.app, "/-/what-if", body, "homeless", "complete")
         shown: dict[str, Any] = {
             "homeless": text.WordedColumn(told["homeless"], text.word_consumers),
             "complete": told["complete"] and (not asked or are_counted_whole(told)),

@@ -38,10 +38,9 @@ class ShowPlacementSurvival(command.ShowOne):
         query = [("level", parsed_args.level), ("top", parsed_args.top)]
         if parsed_args.avoid is not None:
             query.append(("avoid", ",".join(parsed_args.avoid)))
-        told = insight.get(self.app, "/-/survival", query)
-        shown: dict[str, Any] = {
-            name: told[name] for name in ("places", "tried", "survivable", "complete")
-        }
+        names = ("places", "tried", "survivable", "complete")
+        told = insight.get(self.app, "/-/survival", query, *names, "lost")
+        shown: dict[str, Any] = {name: told[name] for name in names}
         insight.show_avoided(shown, told.get("avoided", 0), parsed_args.avoid)
         shown["lost"] = text.WordedColumn(told["lost"], text.word_losses)
         return tuple(shown), tuple(shown.values())
