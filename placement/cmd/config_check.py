@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from placement import advice, db_api
 from placement.advice import NotConfigured
-from placement.db import driver_errors, schema
+from placement.db import driver_errors, schema, standard_names
 from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.version import second_owner
@@ -288,6 +288,8 @@ def _check_database(conf: cfg.ConfigOpts, database: Database | None) -> Iterator
             schema.require_rights(database)
             if remark := database.read(state.describe):
                 yield Severity.REMARK, remark
+        if current is not None:
+            standard_names.require_free_ids(database)
         notes = db_api.character_set_notes(conf, database)
         yield from ((Severity.NOTE, text) for text in notes)
     except Exception as error:
