@@ -282,8 +282,8 @@ def _check_database(conf: cfg.ConfigOpts, database: Database | None) -> Iterator
         return
     try:
         current = schema.current(database)
-        if not (conf.placement_database.sync_on_startup and current in (None, *schema.REVISIONS)):
-            schema.require_usable(database)
+        is_upgraded = conf.placement_database.sync_on_startup
+        (schema.require_upgradable if is_upgraded else schema.require_usable)(database)
         if schema.is_usable(current):
             schema.require_rights(database)
             if remark := database.read(state.describe):

@@ -110,19 +110,22 @@ def require_usable(database: Database) -> None:
     revision = current(database)
     if is_usable(revision):
         return
+    database.snapshot(lambda tx: _require_known(tx.connection, revision))
     if revision is None:
         raise SchemaError(
             "The database has no schema of the placement service. Run the "
             '"placement-manage db sync" command.'
         )
-    _require_known(revision)
     raise SchemaError(
         f"The database schema is at revision {revision}, this release needs {HEAD}. Run the "
         '"placement-manage db sync" command.'
     )
 
 
-def _require_known(revision: str | None) -> None:
+def _require_known(connection: Connection, revision: str | None) -> None:
+    """Refuse a database that no upgrade of this release can begin with."""
+    if revision is None:
+        _require_empty(connection)
     if revision in NEVER_RELEASED:
         raise SchemaError(
             f"The database schema is at revision {revision}, which no release has: a build before the first "
@@ -163,7 +166,7 @@ def require_upgradable(database: Database) -> None:
     """
     revision = current(database)
     if not is_usable(revision):
-        _require_known(revision)
+        database.snapshot(lambda tx: _require_known(tx.connection, revision))
         _require_no_leap(revision)
 
 
@@ -252,11 +255,10 @@ def sync(
                 revision = _current(connection)
                 if revision == target or is_usable(revision):
                     break
-                _require_known(revision)
+                _require_known(connection, revision)
                 if not stopped:
                     _require_no_leap(revision)
                 if revision is None:
-                    _require_empty(connection)
                     _note_beginning(connection)
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
                 try:
@@ -279,7 +281,7 @@ def require_examinable(database: Database) -> None:
         inspector = inspect(connection)
         if _has_all(inspector, *_EXAMINED):
             return
-        _require_empty(connection)
+        _require_known(connection, _current(connection))
     raise SchemaError(
         "The database has no schema of the placement service to check, or one that is not complete. "
         'Run the "placement-manage db sync" command first.'
@@ -300,11 +302,21 @@ def _has_column(inspector: Inspector, table: str, name: str) -> bool:
 def _require_empty(connection: Connection) -> None:
     """Refuse tables without a revision; an interrupted first migration has left one and can continue."""
     inspector = inspect(connection)
-    if inspector.has_table("resource_providers") and not inspector.has_table("alembic_version"):
+    if inspector.has_table("alembic_version"):
+        return
+    if inspector.has_table("resource_providers"):
         ways = " then ".join(f'"placement-manage db {step}"' for step in _steps_from(inspector))
         raise SchemaError(
             "The database has tables of the placement service but no revision. If they were copied "
             f"from nova, run {ways}."
+        )
+    # An interrupted first migration on MySQL may have left the table coexistence alone.
+    names = models.whole_metadata().tables.keys() - {models.coexistence.name}
+    if taken := sorted(filter(inspector.has_table, names)):
+        raise SchemaError(
+            f"The database has tables with names that the placement service needs ({', '.join(taken)}), but "
+            "not its table resource_providers: another application made them. Name a database of the "
+            "service's own in [placement_database]/connection."
         )
 
 
@@ -373,10 +385,13 @@ def stamp(database: Database, name: str) -> None:
 
     revision = resolve(name)
     with _exclusive(database) as connection, _transaction(connection):
-        if revision and not inspect(connection).has_table("resource_providers"):
-            raise SchemaError(
-                'The database has no tables that a revision could describe. Run "placement-manage db sync".'
-            )
+        if not inspect(connection).has_table("resource_providers"):
+            _require_known(connection, _current(connection))
+            if revision:
+                raise SchemaError(
+                    "The database has no tables that a revision could describe. Run "
+                    '"placement-manage db sync".'
+                )
         # Any revision is replaced, even one that this release does not know.
         command.stamp(alembic_config(connection), revision or "base", purge=True)
 
