@@ -133,6 +133,12 @@ def _require_known(connection: Connection, revision: str | None) -> None:
             'sync", which adds what is missing.'
         )
     if revision is not None and revision not in REVISIONS:
+        if not inspect(connection).has_table("resource_providers"):
+            raise SchemaError(
+                f"This is not a database of the placement service: its revision {revision} is of another "
+                "application, and it has no table resource_providers. Correct "
+                "[placement_database]/connection."
+            )
         raise SchemaError(
             f"The database schema is at revision {revision}, which this release does not know: a "
             "newer release has upgraded it. Install that release, or restore the database from a "

@@ -13,6 +13,18 @@ from tests.support.revisions import execute, on
 
 FOREIGN = ("CREATE TABLE projects (id int, title varchar(9))", "CREATE TABLE users (id int)")
 TAKEN = r"names that the placement service needs \(projects, users\)"
+REVISION = "16f1fbcab42b"
+WITH_REVISION = (
+    "CREATE TABLE alembic_version (version_num varchar(32) NOT NULL)",
+    f"INSERT INTO alembic_version VALUES ('{REVISION}')",
+    "CREATE TABLE instances (id int)",
+)
+COMMANDS = {
+    "placement-manage db sync": 1,
+    "placement-manage db check": 1,
+    "placement-manage db online_data_migrations": 1,
+    "placement-status upgrade check": 255,
+}
 NOAUTH = {"OS_API__AUTH_STRATEGY": "noauth2"}
 
 
@@ -65,19 +77,34 @@ def test_a_first_migration_that_was_interrupted_goes_on(database: Database) -> N
     assert schema.current(database) == schema.HEAD
 
 
+def test_a_revision_of_another_application_is_refused(database: Database) -> None:
+    """Nothing is stamped either: the revision is the only note of that application."""
+    execute(database, *WITH_REVISION)
+
+    refuses(database, f"not a database of the placement service: its revision {REVISION}")
+
+    assert schema.current(database) == REVISION
+
+
 @on("sqlite")
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [(FOREIGN, "(projects, users)"), (WITH_REVISION, f"revision {REVISION} is of another")],
+    ids=["tables", "revision"],
+)
 def test_start_and_commands_say_whose_database_it_is(
-    command: Command, start: Command, url: str, database: Database
+    command: Command, start: Command, url: str, database: Database, statements: tuple[str], told: str
 ) -> None:
-    execute(database, *FOREIGN)
+    execute(database, *statements)
+    before = tables(database)
     for more in ({}, SYNC):
-        assert "(projects, users)" in critical(start(url, **more))
+        assert told in critical(start(url, **more))
         looked = command("placement-manage", "config", "check", url=url, **NOAUTH, **more)
         assert looked.returncode == 1
-        assert "(projects, users)" in looked.stdout
-    for words in ("db sync", "db check", "db online_data_migrations"):
-        refused = command("placement-manage", *words.split(), url=url)
-        assert refused.returncode == 1
+        assert told in looked.stdout
+    for words, code in COMMANDS.items():
+        refused = command(*words.split(), url=url)
+        assert refused.returncode == code
         (line,) = refused.stderr.splitlines()
-        assert "(projects, users)" in line
-    assert tables(database) == {"projects", "users"}
+        assert told in line
+    assert tables(database) == before
