@@ -42,6 +42,7 @@ from placement.db import (
     scrub_rows,
     sequences,
     standard_names,
+    unreadable_times,
     writes,
 )
 from placement.db.change import Change, ConsumerOutcome
@@ -458,6 +459,13 @@ RATIOS = Invariant(
     ),
     advice="Give these inventories another allocation_ratio (PUT). Until then it counts as 0.",
 )
+TIMES = Invariant(
+    "times of SQLite are times",
+    _none,
+    advice="Write NULL, or a time such as 2026-11-27 09:30:00 in UTC. Until then they count as NULL.",
+    look=unreadable_times.describe,
+    shows_all=True,
+)
 WITHOUT_CONSUMER = Invariant(
     "allocations have a consumer",
     consumer_rows.UUIDS_WITHOUT_RECORD,
@@ -534,6 +542,7 @@ _OF_CORE: tuple[Invariant, ...] = (
     CLASSES,
     STANDARD_CLASSES,
     RATIOS,
+    TIMES,
     WITHOUT_CONSUMER,
     OWNERS,
     IDLE,
