@@ -1,7 +1,7 @@
 """The version of the schema, and how to read, upgrade and stamp it (specification 06 sections 6 and 7)."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -60,6 +60,17 @@ NEVER_RELEASED = (
 _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocations", "consumers")
 """The tables that checks read. Queens had them all, with two tables of owners besides."""
 
+_STAMPS_BEFORE = {
+    "history": "0b9dadf6faa7_a4d7f2609b3e",
+    "scrub": "a4d7f2609b3e_4b7e1d90c6a2",
+    **dict.fromkeys(("capacity_records", "coexistence", "owner_usages", "provider_changes"), "a082b8bb98d0"),
+    **dict.fromkeys(("consumer_group_members", "consumer_holds"), "a082b8bb98d0"),
+}
+"""The newest revision without each table, for tables of this service that a sync from there makes again.
+
+consumer_groups is not one of them: if the foreign key to it was dropped too, no sync makes the key again.
+"""
+
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
 LOCKED = (
@@ -105,10 +116,11 @@ def _is_newer_and_usable(revision: str) -> bool:
 def require_usable(database: Database) -> None:
     """Check that this release works with the schema.
 
-    :raises SchemaError: it is absent, too old or too new.
+    :raises SchemaError: it is absent, too old or too new, or tables are missing.
     """
     revision = current(database)
     if is_usable(revision):
+        database.snapshot(lambda tx: _require_tables(tx.connection, revision))
         return
     database.snapshot(lambda tx: _require_known(tx.connection, revision))
     if revision is None:
@@ -119,6 +131,31 @@ def require_usable(database: Database) -> None:
     raise SchemaError(
         f"The database schema is at revision {revision}, this release needs {HEAD}. Run the "
         '"placement-manage db sync" command.'
+    )
+
+
+def _require_tables(connection: Connection, revision: str | None) -> None:
+    inspector = inspect(connection)
+    unlisted = models.whole_metadata().tables.keys() - inspector.get_table_names()
+    # PostgreSQL lists one schema, but finds tables in all of the search path.
+    missing = sorted(name for name in unlisted if not inspector.has_table(name))
+    if missing:
+        raise SchemaError(
+            f"The database schema is at revision {revision}, but tables of it are missing: "
+            f"{', '.join(missing)}. Restore them from a backup.{_explain_new_tables(missing)}"
+        )
+
+
+def _explain_new_tables(missing: Collection[str]) -> str:
+    """Return how to make missing tables again, if the service can answer without their rows."""
+    if not _STAMPS_BEFORE.keys() >= set(missing):
+        return ""
+    stamp = min((_STAMPS_BEFORE[name] for name in missing), key=REVISIONS.index)
+    of_old = stamp == "a082b8bb98d0"
+    return (
+        f' Or make them again without their rows: run "placement-manage db stamp {stamp}" and then '
+        f'"placement-manage db sync{" --finish" if of_old else ""}".'
+        f"{' All holds and groups of consumers end then.' if of_old else ''}"
     )
 
 
