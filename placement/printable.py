@@ -4,6 +4,7 @@ A name from the database can contain any character.
 """
 
 import shlex
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 TIME_EXAMPLE = "2026-11-27T09:30:00Z"
@@ -45,3 +46,18 @@ def show_time(time_ms: int) -> str:
     """Return a time, given in milliseconds since the epoch, in the form of answers."""
     moment = EPOCH + timedelta(milliseconds=min(max(0, time_ms), _LAST_MS))
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def find_newest(moments: Iterable[datetime | None]) -> datetime | None:
+    """Return the newest known moment; one without a zone is in UTC."""
+    known = [moment for moment in moments if moment]
+    try:
+        return max(known, default=None)
+    except TypeError:
+        # SQLite can hold a time with a zone, which Python does not compare with one without.
+        return max(map(in_utc, known))
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment with the zone UTC."""
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

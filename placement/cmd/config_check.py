@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from placement import advice, db_api
 from placement.advice import NotConfigured
-from placement.db import driver_errors, schema
+from placement.db import driver_errors, schema, standard_names
 from placement.db.coexistence import state
 from placement.db.database import Database
 from placement.version import second_owner
@@ -282,12 +282,14 @@ def _check_database(conf: cfg.ConfigOpts, database: Database | None) -> Iterator
         return
     try:
         current = schema.current(database)
-        if not (conf.placement_database.sync_on_startup and current in (None, *schema.REVISIONS)):
-            schema.require_usable(database)
+        is_upgraded = conf.placement_database.sync_on_startup
+        (schema.require_upgradable if is_upgraded else schema.require_usable)(database)
         if schema.is_usable(current):
             schema.require_rights(database)
             if remark := database.read(state.describe):
                 yield Severity.REMARK, remark
+        if current is not None:
+            standard_names.require_free_ids(database)
         notes = db_api.character_set_notes(conf, database)
         yield from ((Severity.NOTE, text) for text in notes)
     except Exception as error:

@@ -78,8 +78,9 @@ _BY_BLOCK = CompiledStatement(select(_block, *_DIGEST).group_by(_block))
 
 # A time in whole seconds since the epoch, 0 for NULL: drivers are slow with times.
 _SECONDS = {
-    # The fraction is left out, because SQLite rounds it.
-    "sqlite": "coalesce(CAST(strftime('%s', substr({}, 1, 19)) AS INTEGER), 0)",
+    # The fraction is left out, because SQLite rounds it. SQLite reads a number as a day, which may lie before
+    # the first year of Python.
+    "sqlite": "max(coalesce(CAST(strftime('%s', substr({}, 1, 19)) AS INTEGER), 0), 0)",
     "postgresql": "coalesce(CAST(floor(extract(epoch FROM {})) AS bigint), 0)",
     "mysql": "coalesce(timestampdiff(SECOND, '1970-01-01', {}), 0)",
 }

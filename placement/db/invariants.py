@@ -41,6 +41,8 @@ from placement.db import (
     provider_rows,
     scrub_rows,
     sequences,
+    standard_names,
+    unreadable_times,
     writes,
 )
 from placement.db.change import Change, ConsumerOutcome
@@ -82,6 +84,7 @@ class Invariant:
     :param broken: whether a violation is a fault; otherwise a later change of inventory can cause it, and it
         is only reported.
     :param is_in_trees: whether the repair can change the trees that followers read.
+    :param shows_all: whether every violation is an example, because each needs its own remedy.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Invariant:
     broken: bool = True
     look: Callable[[Access], Sequence[str]] | None = None
     is_in_trees: bool = True
+    shows_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,7 @@ def examine(tx: Snapshot, invariant: Invariant) -> Finding:
     """Return how often one invariant is violated."""
     if invariant.look is not None:
         told = invariant.look(tx)
-        # Every sequence is shown, because each needs its own remedy.
-        return Finding(invariant, len(told), tuple(told if invariant is SEQUENCES else told[:EXAMPLES]))
+        return Finding(invariant, len(told), tuple(told if invariant.shows_all else told[:EXAMPLES]))
     count = tx.value(_compile_count(invariant)) or 0
     if not count:
         return Finding(invariant, 0, ())
@@ -456,6 +459,13 @@ RATIOS = Invariant(
     ),
     advice="Give these inventories another allocation_ratio (PUT). Until then it counts as 0.",
 )
+TIMES = Invariant(
+    "times of SQLite are times",
+    _none,
+    advice="Write NULL, or a time such as 2026-11-27 09:30:00 in UTC. Until then they count as NULL.",
+    look=unreadable_times.describe,
+    shows_all=True,
+)
 WITHOUT_CONSUMER = Invariant(
     "allocations have a consumer",
     consumer_rows.UUIDS_WITHOUT_RECORD,
@@ -497,6 +507,14 @@ SEQUENCES = Invariant(
     f"A restore of rows alone leaves them behind. Run these statements, or {REPAIR}.",
     look=_tell_of_sequences,
     is_in_trees=False,
+    shows_all=True,
+)
+STANDARD_CLASSES = Invariant(
+    "standard resource classes have their names and ids",
+    _none,
+    advice="They were changed by hand, and a start may be refused. Change them back by SQL.",
+    look=standard_names.describe_misplaced,
+    shows_all=True,
 )
 
 _OF_CORE: tuple[Invariant, ...] = (
@@ -522,7 +540,9 @@ _OF_CORE: tuple[Invariant, ...] = (
     ),
     DANGLING,
     CLASSES,
+    STANDARD_CLASSES,
     RATIOS,
+    TIMES,
     WITHOUT_CONSUMER,
     OWNERS,
     IDLE,

@@ -1,7 +1,7 @@
 """The version of the schema, and how to read, upgrade and stamp it (specification 06 sections 6 and 7)."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -60,6 +60,17 @@ NEVER_RELEASED = (
 _EXAMINED = ("resource_providers", "resource_classes", "inventories", "allocations", "consumers")
 """The tables that checks read. Queens had them all, with two tables of owners besides."""
 
+_STAMPS_BEFORE = {
+    "history": "0b9dadf6faa7_a4d7f2609b3e",
+    "scrub": "a4d7f2609b3e_4b7e1d90c6a2",
+    **dict.fromkeys(("capacity_records", "coexistence", "owner_usages", "provider_changes"), "a082b8bb98d0"),
+    **dict.fromkeys(("consumer_group_members", "consumer_holds"), "a082b8bb98d0"),
+}
+"""The newest revision without each table, for tables of this service that a sync from there makes again.
+
+consumer_groups is not one of them: if the foreign key to it was dropped too, no sync makes the key again.
+"""
+
 LOCK_NAME = "placement.schema"
 LOCK_WAIT_S = 600
 LOCKED = (
@@ -105,24 +116,53 @@ def _is_newer_and_usable(revision: str) -> bool:
 def require_usable(database: Database) -> None:
     """Check that this release works with the schema.
 
-    :raises SchemaError: it is absent, too old or too new.
+    :raises SchemaError: it is absent, too old or too new, or tables are missing.
     """
     revision = current(database)
     if is_usable(revision):
+        database.snapshot(lambda tx: _require_tables(tx.connection, revision))
         return
+    database.snapshot(lambda tx: _require_known(tx.connection, revision))
     if revision is None:
         raise SchemaError(
             "The database has no schema of the placement service. Run the "
             '"placement-manage db sync" command.'
         )
-    _require_known(revision)
     raise SchemaError(
         f"The database schema is at revision {revision}, this release needs {HEAD}. Run the "
         '"placement-manage db sync" command.'
     )
 
 
-def _require_known(revision: str | None) -> None:
+def _require_tables(connection: Connection, revision: str | None) -> None:
+    inspector = inspect(connection)
+    unlisted = models.whole_metadata().tables.keys() - inspector.get_table_names()
+    # PostgreSQL lists one schema, but finds tables in all of the search path.
+    missing = sorted(name for name in unlisted if not inspector.has_table(name))
+    if missing:
+        raise SchemaError(
+            f"The database schema is at revision {revision}, but tables of it are missing: "
+            f"{', '.join(missing)}. Restore them from a backup.{_explain_new_tables(missing)}"
+        )
+
+
+def _explain_new_tables(missing: Collection[str]) -> str:
+    """Return how to make missing tables again, if the service can answer without their rows."""
+    if not _STAMPS_BEFORE.keys() >= set(missing):
+        return ""
+    stamp = min((_STAMPS_BEFORE[name] for name in missing), key=REVISIONS.index)
+    of_old = stamp == "a082b8bb98d0"
+    return (
+        f' Or make them again without their rows: run "placement-manage db stamp {stamp}" and then '
+        f'"placement-manage db sync{" --finish" if of_old else ""}".'
+        f"{' All holds and groups of consumers end then.' if of_old else ''}"
+    )
+
+
+def _require_known(connection: Connection, revision: str | None) -> None:
+    """Refuse a database that no upgrade of this release can begin with."""
+    if revision is None:
+        _require_empty(connection)
     if revision in NEVER_RELEASED:
         raise SchemaError(
             f"The database schema is at revision {revision}, which no release has: a build before the first "
@@ -130,6 +170,12 @@ def _require_known(revision: str | None) -> None:
             'sync", which adds what is missing.'
         )
     if revision is not None and revision not in REVISIONS:
+        if not inspect(connection).has_table("resource_providers"):
+            raise SchemaError(
+                f"This is not a database of the placement service: its revision {revision} is of another "
+                "application, and it has no table resource_providers. Correct "
+                "[placement_database]/connection."
+            )
         raise SchemaError(
             f"The database schema is at revision {revision}, which this release does not know: a "
             "newer release has upgraded it. Install that release, or restore the database from a "
@@ -163,7 +209,7 @@ def require_upgradable(database: Database) -> None:
     """
     revision = current(database)
     if not is_usable(revision):
-        _require_known(revision)
+        database.snapshot(lambda tx: _require_known(tx.connection, revision))
         _require_no_leap(revision)
 
 
@@ -252,11 +298,10 @@ def sync(
                 revision = _current(connection)
                 if revision == target or is_usable(revision):
                     break
-                _require_known(revision)
+                _require_known(connection, revision)
                 if not stopped:
                     _require_no_leap(revision)
                 if revision is None:
-                    _require_empty(connection)
                     _note_beginning(connection)
                 following = REVISIONS[0 if revision is None else REVISIONS.index(revision) + 1]
                 try:
@@ -279,7 +324,7 @@ def require_examinable(database: Database) -> None:
         inspector = inspect(connection)
         if _has_all(inspector, *_EXAMINED):
             return
-        _require_empty(connection)
+        _require_known(connection, _current(connection))
     raise SchemaError(
         "The database has no schema of the placement service to check, or one that is not complete. "
         'Run the "placement-manage db sync" command first.'
@@ -311,11 +356,21 @@ def _has_column(inspector: Inspector, table: str, name: str) -> bool:
 def _require_empty(connection: Connection) -> None:
     """Refuse tables without a revision; an interrupted first migration has left one and can continue."""
     inspector = inspect(connection)
-    if inspector.has_table("resource_providers") and not inspector.has_table("alembic_version"):
+    if inspector.has_table("alembic_version"):
+        return
+    if inspector.has_table("resource_providers"):
         ways = " then ".join(f'"placement-manage db {step}"' for step in _steps_from(inspector))
         raise SchemaError(
             "The database has tables of the placement service but no revision. If they were copied "
             f"from nova, run {ways}."
+        )
+    # An interrupted first migration on MySQL may have left the table coexistence alone.
+    names = models.whole_metadata().tables.keys() - {models.coexistence.name}
+    if taken := sorted(filter(inspector.has_table, names)):
+        raise SchemaError(
+            f"The database has tables with names that the placement service needs ({', '.join(taken)}), but "
+            "not its table resource_providers: another application made them. Name a database of the "
+            "service's own in [placement_database]/connection."
         )
 
 
@@ -384,10 +439,13 @@ def stamp(database: Database, name: str) -> None:
 
     revision = resolve(name)
     with _exclusive(database) as connection, _transaction(connection):
-        if revision and not inspect(connection).has_table("resource_providers"):
-            raise SchemaError(
-                'The database has no tables that a revision could describe. Run "placement-manage db sync".'
-            )
+        if not inspect(connection).has_table("resource_providers"):
+            _require_known(connection, _current(connection))
+            if revision:
+                raise SchemaError(
+                    "The database has no tables that a revision could describe. Run "
+                    '"placement-manage db sync".'
+                )
         # Any revision is replaced, even one that this release does not know.
         command.stamp(alembic_config(connection), revision or "base", purge=True)
 

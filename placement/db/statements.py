@@ -13,7 +13,7 @@ tuple as a list, and SQLite reads it from JSON.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -173,13 +173,30 @@ class DriverText:
             self._converters = converters
         if not self._converters or not rows:
             return rows
-        changed = []
-        for row in rows:
-            values = list(row)
-            for place, convert in self._converters:
-                values[place] = convert(values[place])
-            changed.append(tuple(values))
-        return changed
+        try:
+            return _convert_rows(rows, self._converters)
+        except (TypeError, ValueError):
+            # SQLite stores any value in a column of times; a value that is no time counts as NULL. Catching
+            # the error of each value at once would cost a third of the conversion.
+            safe = [(place, partial(_convert_or_none, convert)) for place, convert in self._converters]
+            return _convert_rows(rows, safe)
+
+
+def _convert_rows(rows: Sequence[Row], converters: Sequence[tuple[int, Convert]]) -> list[Row]:
+    changed = []
+    for row in rows:
+        values = list(row)
+        for place, convert in converters:
+            values[place] = convert(values[place])
+        changed.append(tuple(values))
+    return changed
+
+
+def _convert_or_none(convert: Convert, value: Any) -> Any:
+    try:
+        return convert(value)
+    except (TypeError, ValueError):
+        return None
 
 
 SIZES = (1, 2, 4, 8, 16, 32)

@@ -15,6 +15,7 @@ from placement.db.change import Change
 from placement.db.database import Access, Database, Transaction
 from placement.db.trait_rows import TraitQuery, TraitRow
 from placement.objects import resource_provider
+from placement.printable import find_newest
 
 CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+\Z")
 MAX_NAME_LENGTH = 255
@@ -104,8 +105,7 @@ class EveryTrait:
 
 def _listing(access: Access) -> Listing:
     rows = trait_rows.read_all(access)
-    moments = [moment for _, moment in rows if moment is not None]
-    return Listing([name for name, _ in rows], max(moments, default=None))
+    return Listing([name for name, _ in rows], find_newest(moment for _, moment in rows))
 
 
 def list_names(db: Database) -> list[str]:

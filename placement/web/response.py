@@ -11,6 +11,7 @@ from urllib.parse import quote
 import orjson
 from webob import Response
 
+from placement.printable import find_newest, in_utc
 from placement.web.request import Request
 
 CACHE_HEADERS_SINCE = (1, 15)
@@ -88,7 +89,7 @@ def empty_response(
 
 def newest(moments: Iterable[datetime | None]) -> datetime:
     """Return the newest known time, or now, since rows may lack their time."""
-    return max((moment for moment in moments if moment), default=now())
+    return find_newest(moments) or now()
 
 
 def now() -> datetime:
@@ -108,8 +109,7 @@ def _cache_headers(
         return []
     headers = [("Cache-Control", "no-cache")]
     if last_modified is not None:
-        moment = last_modified if last_modified.tzinfo else last_modified.replace(tzinfo=UTC)
-        headers.append(("Last-Modified", format_datetime(moment.astimezone(UTC), usegmt=True)))
+        headers.append(("Last-Modified", format_datetime(in_utc(last_modified), usegmt=True)))
     return headers
 
 

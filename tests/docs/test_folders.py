@@ -22,7 +22,6 @@ ELSEWHERE = {
     "client/migrate.py": "tests/client/test_tracker.py",
     "cmd/status.py": "tests/cmd/test_manage.py",
     "db/place_rows.py": "tests/cmd/test_audit.py",
-    "db/standard_names.py": "tests/wsgi/test_api_startup.py",
     "handlers/root.py": "tests/gabbits/core-root.yaml",
     "objects/scrubber.py": "tests/db/test_scrub.py",
     "policies/enforcement.py": "tests/conf/test_options_samples.py",

@@ -1,0 +1,72 @@
+"""Values of SQLite that are no times count as NULL (specification 06 section 7.7)."""
+
+from typing import Any
+
+import pytest
+
+from placement.db import invariants, unreadable_times
+from placement.db.database import Database
+from tests.db.test_invariants_damage import Stage, answers
+from tests.db.test_invariants_damage import stage as stage
+from tests.support.damage import SOUND, STRUCK, WITH_TIMES, questions
+from tests.support.revisions import AT_HEAD, execute, on
+
+NO_TIMES = (
+    *("strftime('%s', 'now')", "julianday('now')", "unixepoch('now')", "0", "-1", "1e400", "x'00'"),
+    *("''", "'0000-00-00 00:00:00'", "'0000-01-01 00:00:00'", "'yesterday'", "'2460000.5'", "'2024-13-01'"),
+)
+OTHER_FORMS = ("'2024-01-01T00:00:00Z'", "'2024-01-01 00:00:00+02:00'", "'2024-01-01'")
+
+
+@pytest.mark.parametrize("stage", ["sqlite-unshared"], indirect=True)
+@pytest.mark.parametrize("column", ["updated_at", "created_at, updated_at"])
+@pytest.mark.parametrize("value", [*NO_TIMES, *OTHER_FORMS])
+def test_a_value_that_is_no_time_is_no_fault(stage: Stage, column: str, value: str) -> None:
+    """In one row of each table, among others with a time."""
+    stage.saved.put_back()
+    before = bodies(stage)
+    try:
+        set_times(stage.db, column, value)
+        assert bodies(stage) == before
+    finally:
+        # SQLAlchemy itself, which puts the rows back, cannot read these.
+        set_times(stage.db, column, "NULL")
+
+
+def set_times(database: Database, columns: str, value: str) -> None:
+    """Write a value into the last row of each table."""
+    changes = ", ".join(f"{name} = {value}" for name in columns.split(", "))
+    for table in WITH_TIMES.split():
+        last = f"(SELECT max(ROWID) FROM {table})"
+        execute(database, f"UPDATE {table} SET {changes} WHERE ROWID = {last}")
+
+
+def bodies(stage: Stage) -> dict[str, Any]:
+    """Return what a service answers that has read nothing yet; no answer may be a 500."""
+    service = stage.service()
+    asked = [path for half in (SOUND, STRUCK) for path in questions(half)]
+    found = answers(service, asked)
+    # Answers of extensions contain times and marks of their own.
+    return {path: answer for path, answer in found.items() if not path.startswith("/-/")}
+
+
+@on("sqlite")
+@AT_HEAD
+@pytest.mark.parametrize("value", NO_TIMES)
+def test_check_names_the_column(database: Database, value: str) -> None:
+    execute(
+        database,
+        "INSERT INTO traits (id, name, created_at) VALUES (1, 'A', '2024-01-01 00:00:00.5'), (2, 'B', NULL)",
+        f"INSERT INTO traits (id, name, updated_at) VALUES (3, 'CUSTOM_X', {value})",
+    )
+
+    (found,) = invariants.violations(database)
+
+    assert found.invariant is invariants.TIMES
+    (line,) = found.examples
+    assert line.startswith("table traits, column updated_at: 1 rows, one with ")
+
+
+@AT_HEAD
+def test_other_databases_hold_no_such_value(database: Database) -> None:
+    assert database.read(unreadable_times.describe) == []
