@@ -339,7 +339,7 @@ def require_migratable(database: Database) -> None:
     require_examinable(database)
     revision = current(database)
     if not is_usable(revision):
-        _require_known(revision)
+        database.snapshot(lambda tx: _require_known(tx.connection, revision))
 
 
 def _has_all(inspector: Inspector, *tables: str) -> bool:
