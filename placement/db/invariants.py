@@ -460,7 +460,7 @@ RATIOS = Invariant(
     advice="Give these inventories another allocation_ratio (PUT). Until then it counts as 0.",
 )
 TIMES = Invariant(
-    "times of SQLite are times",
+    "times can be read",
     _none,
     advice="Write NULL, or a time such as 2026-11-27 09:30:00 in UTC. Until then they count as NULL.",
     look=unreadable_times.describe,

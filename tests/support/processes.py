@@ -22,12 +22,12 @@ from tests.support.network import HERE, Machine
 POLL_S = 0.05
 
 
-def _patience() -> float:
+def patience() -> float:
     """Return how many times as long the load of the machine lets everything take now."""
     return min(1.0 + os.getloadavg()[0] / (os.cpu_count() or 1), 10.0)
 
 
-PATIENCE = float(os.environ.get("PLACEMENT_TEST_PATIENCE") or _patience())
+PATIENCE = float(os.environ.get("PLACEMENT_TEST_PATIENCE") or patience())
 """Every deadline of the tests is that many times as long: for a machine that is busy with other things.
 
 Unless it is given, it is what the load says when the tests begin: so many want each processor beside them. A
@@ -40,7 +40,7 @@ ENDS_S = 120 * PATIENCE
 
 def wait_until(what: str, is_true: Callable[[], object], timeout_s: float = 30.0) -> None:
     """Ask again and again until the answer is true; fail with ``what`` after ``timeout_s``."""
-    timeout_s *= max(PATIENCE, _patience())
+    timeout_s *= max(PATIENCE, patience())
     deadline = time.monotonic() + timeout_s
     while not is_true():
         if time.monotonic() > deadline:

@@ -37,13 +37,13 @@ from tests.support.databases import opened
 from tests.support.following import Follower
 from tests.support.keystone import find_environment, running_keystone
 from tests.support.load import acting, settle
-from tests.support.processes import PATIENCE, wait_until
+from tests.support.processes import PATIENCE, patience, wait_until
 from tests.support.watching import watching
 
 CREW = (*["nova"] * 2, *["claimer"] * 5, "agent", "operator", "reader", "hostile")
 ROUND_S = 60.0
-STOPS_S = 1.0 + 2.0 * PATIENCE
-"""A worker ends within this time after SIGTERM, also while a follower waits."""
+STOPS_S = 1.0
+"""A worker ends within this time after SIGTERM, also while a follower waits; later on a busy machine."""
 
 RUSH = 12
 BESIDE_S = 4.0
@@ -160,7 +160,7 @@ class Year(faults.Faults):
         for port in ports:
             workers.processes[port].popen.wait(60)
         took = time.monotonic() - began
-        if took > STOPS_S:
+        if took > STOPS_S + 2.0 * max(PATIENCE, patience()):
             self.book.blame(f"15: {len(ports)} workers have taken {took:.1f} s to stop")
 
     def _follow(self, port: int) -> None:
