@@ -510,7 +510,7 @@ SEQUENCES = Invariant(
     shows_all=True,
 )
 STANDARD_CLASSES = Invariant(
-    "standard resource classes have their names and ids",
+    "the ids of standard resource classes are their own",
     _none,
     advice="They were changed by hand, and a start may be refused. Change them back by SQL.",
     look=standard_names.describe_misplaced,

@@ -43,15 +43,15 @@ def require_free_ids(database: Database) -> None:
 
 
 class MisplacedClass(NamedTuple):
-    """A standard class that is not under its id: another class is, or the class has another id too.
+    """A standard class whose id another class has.
 
-    :param holder: the name of the class that has the id; None without one.
+    :param holder: the name of the class that has the id.
     :param own_id: the id that the standard class has instead; None without a row.
     """
 
     id: int
     name: str
-    holder: str | None
+    holder: str
     own_id: int | None
 
     @property
@@ -61,7 +61,7 @@ class MisplacedClass(NamedTuple):
             return f"the standard resource class {self.name} has the id {self.own_id}, not {self.id}"
         return (
             f"the id {self.id} of the standard resource class {self.name} is taken by the class "
-            f"{escape_unprintable(self.holder or '')}"
+            f"{escape_unprintable(self.holder)}"
         )
 
     @property
@@ -73,18 +73,18 @@ class MisplacedClass(NamedTuple):
 
 
 def find_misplaced(access: Access) -> list[MisplacedClass]:
-    """Return the standard classes that are not under their ids; a missing one with a free id is none."""
+    """Return the standard classes whose ids others have. A class under another id whose own is free works."""
     names: dict[int, str] = dict(access.rows(select(_classes.c.id, _classes.c.name)))
     ids = {name: id_ for id_, name in names.items()}
     return [
-        MisplacedClass(id_, name, names.get(id_), ids.get(name))
+        MisplacedClass(id_, name, names[id_], ids.get(name))
         for id_, name in enumerate(os_resource_classes.STANDARDS)
-        if names.get(id_) != name and (id_ in names or name in ids)
+        if names.get(id_, name) != name
     ]
 
 
 def describe_misplaced(access: Access) -> list[str]:
-    """Return one line for each standard class that is not under its id, for ``db check``."""
+    """Return one line for each standard class whose id another has, for ``db check``."""
     return [f"{each.text}: {each.remedy}" if each.remedy else each.text for each in find_misplaced(access)]
 
 
