@@ -42,7 +42,7 @@ from placement.db import (
     scrub_rows,
     sequences,
     standard_names,
-    unreadable_times,
+    unreadable_values,
     writes,
 )
 from placement.db.change import Change, ConsumerOutcome
@@ -459,11 +459,12 @@ RATIOS = Invariant(
     ),
     advice="Give these inventories another allocation_ratio (PUT). Until then it counts as 0.",
 )
-TIMES = Invariant(
-    "times can be read",
+VALUES = Invariant(
+    "values can be read",
     _none,
-    advice="Write NULL, or a time such as 2026-11-27 09:30:00 in UTC. Until then they count as NULL.",
-    look=unreadable_times.describe,
+    advice="Write a whole number; or a time such as 2026-11-27 09:30:00 in UTC, or NULL. Until then a wrong "
+    "number counts as its whole part or 0, a wrong time as NULL.",
+    look=unreadable_values.describe,
     shows_all=True,
 )
 WITHOUT_CONSUMER = Invariant(
@@ -542,7 +543,7 @@ _OF_CORE: tuple[Invariant, ...] = (
     CLASSES,
     STANDARD_CLASSES,
     RATIOS,
-    TIMES,
+    VALUES,
     WITHOUT_CONSUMER,
     OWNERS,
     IDLE,

@@ -14,7 +14,9 @@ tuple as a list, and SQLite reads it from JSON.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from types import MappingProxyType
+from itertools import chain
+from operator import itemgetter
+from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import (
@@ -24,6 +26,7 @@ from sqlalchemy import (
     Dialect,
     Executable,
     FromClause,
+    Integer,
     Table,
     UniqueConstraint,
     bindparam,
@@ -47,6 +50,9 @@ Parameters = Mapping[str, Any]
 
 NOTHING: Parameters = {}
 """An empty set of parameters; a plain dictionary, as drivers take it."""
+
+LARGEST = 2**63 - 1
+"""The largest number that a column holds on any database."""
 
 ROWS_AT_ONCE = 64
 """The number of rows that one statement inserts; everyday requests insert a few."""
@@ -129,6 +135,12 @@ class DriverText:
         self.text = compiled.string
         self._columns = getattr(statement, "selected_columns", ())
         self._dialect = dialect
+        # SQLite stores any value in any column; the other databases refuse it.
+        self._number_places = [
+            place
+            for place, column in enumerate(self._columns)
+            if dialect.name == "sqlite" and isinstance(column.type, Integer)
+        ]
         self._names = compiled.positiontup
         self._given: dict[str, Convert] = {}
         self._fixed: dict[str, Any] = {}
@@ -158,7 +170,13 @@ class DriverText:
         return tuple([parameters[name] for name in self._names])
 
     def convert(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
-        """Return the driver's rows after the conversions that the driver does not make itself."""
+        """Return the driver's rows after the conversions that the driver does not make itself.
+
+        On SQLite a value that is no number counts as 0 in a column of whole numbers, and one that is no time
+        as NULL in a column of times (specification 06 section 7.7).
+        """
+        if self._number_places and not _have_numbers(rows, self._number_places):
+            rows = _convert_rows(rows, [(place, _read_number) for place in self._number_places])
         # The converters are made with the first rows: for some types SQLAlchemy must know which type the
         # driver returns.
         if self._converters is None:
@@ -176,10 +194,26 @@ class DriverText:
         try:
             return _convert_rows(rows, self._converters)
         except (TypeError, ValueError):
-            # SQLite stores any value in a column of times; a value that is no time counts as NULL. Catching
-            # the error of each value at once would cost a third of the conversion.
+            # Catching the error of each value at once would cost a third of the conversion.
             safe = [(place, partial(_convert_or_none, convert)) for place, convert in self._converters]
             return _convert_rows(rows, safe)
+
+
+_NUMBERS = frozenset({int, NoneType})
+
+
+def _have_numbers(rows: Sequence[Row], places: Sequence[int]) -> bool:
+    """Return whether all values at these places are whole numbers or NULL."""
+    # For one place alone itemgetter would return no tuple.
+    picked = map(itemgetter(*places, places[0]), rows)
+    return _NUMBERS.issuperset(map(type, chain.from_iterable(picked)))
+
+
+def _read_number(value: Any) -> Any:
+    """Return a whole number of 64 bits: a fraction is cut off, and what is no such number is 0."""
+    if isinstance(value, float) and -LARGEST < value < LARGEST:
+        return int(value)
+    return value if type(value) in _NUMBERS else 0
 
 
 def _convert_rows(rows: Sequence[Row], converters: Sequence[tuple[int, Convert]]) -> list[Row]:

@@ -86,8 +86,10 @@ class ClassColumn:
     def unit_columns(self) -> tuple[Indexes, Indexes, Indexes]:
         """Return provider, min_unit and step_size columns of the providers in ``units``."""
         if self._unit_columns is None:
-            columns = np.array([(p, *units) for p, units in self.units.items()], np.int32)
-            providers, mins, steps = columns.reshape(-1, 3).T.copy()
+            # By hand SQLite takes a unit of 64 bits; no request asks for so much.
+            columns = np.array([(p, *units) for p, units in self.units.items()], np.int64)
+            narrow = np.minimum(columns, np.iinfo(np.int32).max).astype(np.int32)
+            providers, mins, steps = narrow.reshape(-1, 3).T.copy()
             self._unit_columns = providers, mins, steps
         return self._unit_columns
 

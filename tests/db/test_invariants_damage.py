@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Integer, insert, select, update
 
 from docs._tools.url_page import CLAIMS, EXPLORER, INSIGHT, ROUTES
 from placement.cmd import audit
@@ -45,6 +45,7 @@ from tests.support.damage import (
     SOUND,
     STRUCK,
     TABLE,
+    VALUES,
     Damage,
     Saved,
     figures,
@@ -56,6 +57,7 @@ from tests.support.damage import (
 from tests.support.databases import KINDS, synced, until_exit
 from tests.support.effort import LONG
 from tests.support.recorder import Hook, observed
+from tests.support.revisions import execute
 from tests.support.service import Service, configure
 
 MODES = [f"{kind}-{mode}" for kind in KINDS for mode in ("unshared", "shared")]
@@ -429,6 +431,8 @@ def follow_advice(service: Recorded) -> None:
                 assert record["allocation_ratio"] == 0
                 answer = service.send("PUT", path, record | {"allocation_ratio": 1.0})
                 assert answer.status == 200, answer
+            elif invariant.name == VALUES:
+                correct_numbers(service.db)
             else:
                 assert invariant.name == HANGS
                 providers = models.resource_providers
@@ -438,6 +442,16 @@ def follow_advice(service: Recorded) -> None:
                         update(providers).where(lost).values(parent_provider_id=None)
                     )
     assert told(service.db) == set()
+
+
+def correct_numbers(db: Database) -> None:
+    """Replace each text in a column of numbers: by NULL where that may be, else by a number."""
+    for table in models.whole_metadata().tables.values():
+        for column in table.columns:
+            if isinstance(column.type, Integer):
+                right = "NULL" if column.nullable else "1"
+                wrong = f"typeof({column.name}) = 'text'"
+                execute(db, f"UPDATE {table.name} SET {column.name} = {right} WHERE {wrong}")
 
 
 def remove_all(service: Recorded) -> None:

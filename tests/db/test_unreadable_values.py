@@ -1,14 +1,16 @@
-"""Values of SQLite that are no times count as NULL (specification 06 section 7.7)."""
+"""On SQLite what is no time counts as NULL, and what is no number as 0 (specification 06 section 7.7)."""
 
 from typing import Any
 
 import pytest
+from sqlalchemy import Integer
 
-from placement.db import invariants, unreadable_times
+from placement.db import invariants, models, unreadable_values
 from placement.db.database import Database
-from tests.db.test_invariants_damage import Stage, answers
+from tests.db.test_invariants_damage import Stage, answers, ask_all, told
 from tests.db.test_invariants_damage import stage as stage
-from tests.support.damage import SOUND, STRUCK, WITH_TIMES, questions
+from tests.support.damage import OTHER_TYPES, SOUND, STRUCK, VALUES, WITH_TIMES, Damage, questions
+from tests.support.effort import LONG
 from tests.support.revisions import AT_HEAD, execute, on
 
 NO_TIMES = (
@@ -16,6 +18,32 @@ NO_TIMES = (
     *("''", "'0000-00-00 00:00:00'", "'0000-01-01 00:00:00'", "'yesterday'", "'2460000.5'", "'2024-13-01'"),
 )
 OTHER_FORMS = ("'2024-01-01T00:00:00Z'", "'2024-01-01 00:00:00+02:00'", "'2024-01-01'")
+
+
+NUMBERS = [
+    (table.name, column.name)
+    for table in models.whole_metadata().sorted_tables
+    # The row of a coexistence is there while it lasts. No primary key of SQLite holds anything but a number.
+    if table is not models.coexistence
+    for column in table.columns
+    if isinstance(column.type, Integer) and not column.primary_key
+]
+NO_NUMBERS = [
+    Damage(*column, how)
+    for number, column in enumerate(NUMBERS)
+    for place, how in enumerate(OTHER_TYPES)
+    if LONG or place == number % len(OTHER_TYPES)
+]
+"""The long mode tries each type in each column; else each column holds one of them."""
+
+
+@pytest.mark.parametrize("stage", ["sqlite-unshared"], indirect=True)
+@pytest.mark.parametrize("damage", NO_NUMBERS, ids=str)
+def test_a_value_that_is_no_number_stays_where_it_is(stage: Stage, damage: Damage) -> None:
+    service = stage.struck(damage)
+
+    assert VALUES in told(stage.db)
+    ask_all(stage, service)
 
 
 @pytest.mark.parametrize("stage", ["sqlite-unshared"], indirect=True)
@@ -62,11 +90,11 @@ def test_check_names_the_column(database: Database, value: str) -> None:
 
     (found,) = invariants.violations(database)
 
-    assert found.invariant is invariants.TIMES
+    assert found.invariant is invariants.VALUES
     (line,) = found.examples
     assert line.startswith("table traits, column updated_at: 1 rows, one with ")
 
 
 @AT_HEAD
 def test_other_databases_hold_no_such_value(database: Database) -> None:
-    assert database.read(unreadable_times.describe) == []
+    assert database.snapshot(unreadable_values.describe) == []
