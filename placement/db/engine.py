@@ -167,8 +167,14 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
         # At NORMAL a WAL can lose its last commits when the power fails (sqlite.org/pragma.html).
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()
+        connection.text_factory = _read_text
         # SQLite lacks a checksum function (placement.db.digests).
         connection.create_function("placement_crc32", -1, _sum_up, deterministic=True)
+
+
+def _read_text(value: bytes) -> str:
+    """Return a text. SQLite stores any bytes, such as names in Latin-1, which its driver refuses to read."""
+    return value.decode(errors="replace")
 
 
 def _sum_up(*values: object) -> int:

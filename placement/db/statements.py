@@ -12,7 +12,7 @@ tuple as a list, and SQLite reads it from JSON.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import chain
 from operator import itemgetter
@@ -27,6 +27,7 @@ from sqlalchemy import (
     Executable,
     FromClause,
     Integer,
+    String,
     Table,
     UniqueConstraint,
     bindparam,
@@ -136,11 +137,7 @@ class DriverText:
         self._columns = getattr(statement, "selected_columns", ())
         self._dialect = dialect
         # SQLite stores any value in any column; the other databases refuse it.
-        self._number_places = [
-            place
-            for place, column in enumerate(self._columns)
-            if dialect.name == "sqlite" and isinstance(column.type, Integer)
-        ]
+        self._typed = _find_typed(self._columns) if dialect.name == "sqlite" else []
         self._names = compiled.positiontup
         self._given: dict[str, Convert] = {}
         self._fixed: dict[str, Any] = {}
@@ -172,11 +169,12 @@ class DriverText:
     def convert(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
         """Return the driver's rows after the conversions that the driver does not make itself.
 
-        On SQLite a value that is no number counts as 0 in a column of whole numbers, and one that is no time
-        as NULL in a column of times (specification 06 section 7.7).
+        On SQLite a value of another type than its column counts as 0 in a column of whole numbers, as the
+        text of its bytes in one of texts, and as NULL in one of times (specification 06 section 7.7).
         """
-        if self._number_places and not _have_numbers(rows, self._number_places):
-            rows = _convert_rows(rows, [(place, _read_number) for place in self._number_places])
+        for types, places, read in self._typed:
+            if not _have_types(rows, places, types):
+                rows = _convert_rows(rows, [(place, read) for place in places])
         # The converters are made with the first rows: for some types SQLAlchemy must know which type the
         # driver returns.
         if self._converters is None:
@@ -199,14 +197,26 @@ class DriverText:
             return _convert_rows(rows, safe)
 
 
-_NUMBERS = frozenset({int, NoneType})
+Types = frozenset[type]
+
+_NUMBERS: Types = frozenset({int, NoneType})
+_TEXTS: Types = frozenset({str, NoneType})
 
 
-def _have_numbers(rows: Sequence[Row], places: Sequence[int]) -> bool:
-    """Return whether all values at these places are whole numbers or NULL."""
+def _find_typed(columns: Iterable[Any]) -> list[tuple[Types, list[int], Convert]]:
+    """Return the places of whole numbers and of texts, with the types of their values and a conversion."""
+    kinds = ((Integer, _NUMBERS, _read_number), (String, _TEXTS, _read_text))
+    found = (
+        (types, [place for place, column in enumerate(columns) if isinstance(column.type, kind)], read)
+        for kind, types, read in kinds
+    )
+    return [each for each in found if each[1]]
+
+
+def _have_types(rows: Sequence[Row], places: Sequence[int], types: Types) -> bool:
     # For one place alone itemgetter would return no tuple.
     picked = map(itemgetter(*places, places[0]), rows)
-    return _NUMBERS.issuperset(map(type, chain.from_iterable(picked)))
+    return types.issuperset(map(type, chain.from_iterable(picked)))
 
 
 def _read_number(value: Any) -> Any:
@@ -214,6 +224,10 @@ def _read_number(value: Any) -> Any:
     if isinstance(value, float) and -LARGEST < value < LARGEST:
         return int(value)
     return value if type(value) in _NUMBERS else 0
+
+
+def _read_text(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _convert_rows(rows: Sequence[Row], converters: Sequence[tuple[int, Convert]]) -> list[Row]:

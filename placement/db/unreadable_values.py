@@ -1,4 +1,4 @@
-"""Values of SQLite that are no whole numbers or no times, in columns of such.
+"""Values of SQLite that are of another type than their column.
 
 SQLite stores any value in any column, such as the numbers that its own functions of dates return, and the
 empty texts of an imported file. :meth:`placement.db.statements.DriverText.convert` reads such values.
@@ -7,12 +7,13 @@ empty texts of an imported file. :meth:`placement.db.statements.DriverText.conve
 from collections.abc import Iterator
 from functools import cache
 
-from sqlalchemy import Integer, Table, TextClause, text
+from sqlalchemy import DateTime, Integer, String, Table, TextClause, text
 
 from placement.db import models
 from placement.db.database import Access
 
 _IS_NO_NUMBER = "typeof({column}) NOT IN ('integer', 'null')"
+_IS_NO_TEXT = "typeof({column}) NOT IN ('text', 'null')"
 _IS_NO_TIME = (
     "{column} IS NOT NULL AND ({column} NOT GLOB '[0-9][0-9][0-9][0-9]-*' OR {column} GLOB '0000*'"
     " OR strftime('%s', {column}) IS NULL)"
@@ -37,17 +38,18 @@ def _describe(access: Access, table: Table) -> Iterator[str]:
 def _find(table: Table) -> TextClause:
     """Return the statement that counts the wrong values of each column, with an example of each."""
     counted = (
-        f"count(*) FILTER (WHERE {wrong}), CAST(min({column}) FILTER (WHERE {wrong}) AS TEXT)"
+        f"count(CASE WHEN {wrong} THEN 1 END), CAST(min(CASE WHEN {wrong} THEN {column} END) AS TEXT)"
         for column, wrong in _conditions(table).items()
     )
     return text(f"SELECT {', '.join(counted)} FROM {table.name}")  # noqa: S608
 
 
 def _conditions(table: Table) -> dict[str, str]:
-    """Return for each column of numbers or times the condition that a value is wrong."""
-    numbers = [column.name for column in table.columns if isinstance(column.type, Integer)]
-    times = [name for name in ("created_at", "updated_at") if name in table.c]
+    """Return for each column of whole numbers, texts or times the condition that a value is wrong."""
+    kinds = ((Integer, _IS_NO_NUMBER), (String, _IS_NO_TEXT), (DateTime, _IS_NO_TIME))
     return {
-        **{name: _IS_NO_NUMBER.format(column=name) for name in numbers},
-        **{name: _IS_NO_TIME.format(column=name) for name in times},
+        column.name: wrong.format(column=column.name)
+        for kind, wrong in kinds
+        for column in table.columns
+        if isinstance(column.type, kind)
     }

@@ -41,7 +41,7 @@ FUNCTIONS = {
         "VALUES",
     },
     # The last is ours (placement.db.engine).
-    "sqlite": EVERYWHERE | {"JSON_EACH", "JULIANDAY", "STRFTIME", "PLACEMENT_CRC32"},
+    "sqlite": EVERYWHERE | {"JSON_EACH", "JULIANDAY", "STRFTIME", "TYPEOF", "PLACEMENT_CRC32"},
 }
 """What every supported release has. Whoever adds one has looked it up in the manuals of all of them."""
 

@@ -3,13 +3,22 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import Integer
+from sqlalchemy import Integer, String
 
 from placement.db import invariants, models, unreadable_values
 from placement.db.database import Database
 from tests.db.test_invariants_damage import Stage, answers, ask_all, told
 from tests.db.test_invariants_damage import stage as stage
-from tests.support.damage import OTHER_TYPES, SOUND, STRUCK, VALUES, WITH_TIMES, Damage, questions
+from tests.support.damage import (
+    OTHER_BYTES,
+    OTHER_TYPES,
+    SOUND,
+    STRUCK,
+    VALUES,
+    WITH_TIMES,
+    Damage,
+    questions,
+)
 from tests.support.effort import LONG
 from tests.support.revisions import AT_HEAD, execute, on
 
@@ -43,6 +52,26 @@ def test_a_value_that_is_no_number_stays_where_it_is(stage: Stage, damage: Damag
     service = stage.struck(damage)
 
     assert VALUES in told(stage.db)
+    ask_all(stage, service)
+
+
+NO_TEXTS = [
+    Damage(table.name, column.name, how)
+    for table in models.whole_metadata().sorted_tables
+    if table is not models.coexistence
+    for column in table.columns
+    if isinstance(column.type, String) and not column.primary_key
+    for how in OTHER_BYTES
+]
+
+
+@pytest.mark.parametrize("stage", ["sqlite-unshared"], indirect=True)
+@pytest.mark.parametrize("damage", NO_TEXTS, ids=str)
+def test_a_value_that_is_no_text_stays_where_it_is(stage: Stage, damage: Damage) -> None:
+    service = stage.struck(damage)
+
+    if damage.how == "bytes":
+        assert VALUES in told(stage.db)
     ask_all(stage, service)
 
 

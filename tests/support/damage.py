@@ -235,13 +235,19 @@ NO_NUMBERS = {
 OTHER_TYPES = {"text": "'text'", "empty": "''", "blob": "x'00'", "huge": "1e300", "fraction": "0.5"}
 """What SQLite holds in a column of whole numbers, as it is written in SQL."""
 
+OTHER_BYTES = {
+    "bytes": "CAST(coalesce({}, '') AS BLOB)",
+    "latin": "CAST(x'ff' || coalesce({}, '') AS TEXT)",
+}
+"""What SQLite holds in a column of texts, as it is written in SQL. The second is not UTF-8."""
+
 
 @dataclass(frozen=True)
 class Damage:
     """What is done to the struck rows of some tables, and which invariants tell it.
 
     ``columns``: are set to NULL, or point nowhere, or are no number that counts (one of ``NO_NUMBERS`` or
-    ``OTHER_TYPES``);
+    ``OTHER_TYPES``), or no text (``OTHER_BYTES``);
     without any the row is removed, and others refer to what is gone. ``what``: which provider or consumer is
     struck.
     """
@@ -258,7 +264,9 @@ class Damage:
 
     def fits(self, kind: str) -> bool:
         """Return whether a kind of database can hold it."""
-        return kind == "sqlite" if self.how in OTHER_TYPES else kind in NO_NUMBERS.get(self.how, (kind,))
+        if self.how in OTHER_TYPES | OTHER_BYTES:
+            return kind == "sqlite"
+        return kind in NO_NUMBERS.get(self.how, (kind,))
 
     def apply(self, db: Database) -> bool:
         """Do it, as a program does that the database does not stop; return whether the column can hold it."""
@@ -284,9 +292,10 @@ class Damage:
     def _value(self, table: Table, column: str) -> Any:
         if self.how == "NULL":
             return None
-        if self.how in OTHER_TYPES:
+        written = (OTHER_TYPES | OTHER_BYTES).get(self.how)
+        if written is not None:
             # The type of the column refuses it as a parameter.
-            return literal_column(OTHER_TYPES[self.how])
+            return literal_column(written.format(column))
         if self.how in NO_NUMBERS:
             return float(self.how)
         return GONE_UUID if partner(table.name, column).name == "uuid" else GONE_ID

@@ -72,7 +72,8 @@ def read_members_of(tx: Access, consumer_uuids: Collection[str]) -> Members:
     return Members(
         {name: rule_of(group) for name, group in groups.items()},
         {name: rows.get(group.id, []) for name, group in groups.items()},
-        groups_of,
+        # By hand SQLite holds a name that is not found as it is shown, such as one in Latin-1.
+        {uuid: [name for name in names if name in groups] for uuid, names in groups_of.items()},
     )
 
 
