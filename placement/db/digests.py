@@ -20,6 +20,7 @@ from sqlalchemy import (
     ColumnElement,
     Float,
     Select,
+    String,
     Subquery,
     Table,
     Text,
@@ -52,6 +53,9 @@ _RATIO = {"sqlite": "{}", "postgresql": "hashfloat8({})", "mysql": "{}"}
 def _checksum(*values: ColumnElement[Any]) -> ColumnElement[int]:
     places = ", ".join(["{}"] * len(values))
     spelling = {kind: text.replace("{}", places) for kind, text in _CHECKSUM.items()}
+    # As bytes, since SQLite hands no text to a function that is not UTF-8.
+    as_bytes = ("CAST({} AS BLOB)" if isinstance(each.type, String) else "{}" for each in values)
+    spelling["sqlite"] = _CHECKSUM["sqlite"].replace("{}", ", ".join(as_bytes))
     return cast(dialects.DialectText(spelling, *values), BigInteger)
 
 

@@ -178,7 +178,8 @@ def _read_text(value: bytes) -> str:
 
 
 def _sum_up(*values: object) -> int:
-    return zlib.crc32(repr(values).encode())
+    texts = tuple(_read_text(each) if isinstance(each, bytes) else each for each in values)
+    return zlib.crc32(repr(texts).encode())
 
 
 def _allow_several(engine: Engine) -> None:

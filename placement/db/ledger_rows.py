@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from placement import telemetry
-from placement.db import counters, inventory_rows, models, provider_rows, statements
+from placement.db import counters, dialects, inventory_rows, models, provider_rows, statements
 from placement.db.database import Access, Transaction
 from placement.db.inventory_rows import InventoryRow
 from placement.db.provider_rows import LockedProvider
@@ -151,10 +151,19 @@ _BRANCHES: Mapping[str, tuple[Branch, ...]] = {
 }
 
 
+# SQLite stores any value in a column of whole numbers.
+_WHOLE = {"sqlite": "CAST({} AS INTEGER)", "postgresql": "{}", "mysql": "{}"}
+
+
+def _as_text(amount: ColumnElement[Any]) -> ColumnElement[str]:
+    whole = dialects.DialectText(_WHOLE, amount) if isinstance(amount.type, Integer) else amount
+    return cast(whole, String(30))
+
+
 # The record is a text, so that the other look-ups need no further columns. Fractions can lose digits in it.
 _RECORD = reduce(
     operator.add,
-    [part for each in inventory_rows.AMOUNTS for part in (literal(" "), cast(each, String(30)))],
+    [part for each in inventory_rows.AMOUNTS for part in (literal(" "), _as_text(each))],
 )
 _STOCK = _pad(
     _Kind.STOCK,

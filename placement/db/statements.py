@@ -12,6 +12,7 @@ tuple as a list, and SQLite reads it from JSON.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import chain
@@ -169,8 +170,9 @@ class DriverText:
     def convert(self, rows: Sequence[Row], description: Sequence[Any]) -> Sequence[Row]:
         """Return the driver's rows after the conversions that the driver does not make itself.
 
-        On SQLite a value of another type than its column counts as 0 in a column of whole numbers, as the
-        text of its bytes in one of texts, and as NULL in one of times (specification 06 section 7.7).
+        On SQLite a value of another type than its column counts as what CAST makes of it in one of whole
+        numbers, as the text of its bytes in one of texts, and as NULL in one of times (specification 06
+        section 7.7).
         """
         for types, places, read in self._typed:
             if not _have_types(rows, places, types):
@@ -199,6 +201,7 @@ class DriverText:
 
 Types = frozenset[type]
 
+_DIGITS = re.compile(r"\s*[-+]?[0-9]+")
 _NUMBERS: Types = frozenset({int, NoneType})
 _TEXTS: Types = frozenset({str, NoneType})
 
@@ -220,10 +223,13 @@ def _have_types(rows: Sequence[Row], places: Sequence[int], types: Types) -> boo
 
 
 def _read_number(value: Any) -> Any:
-    """Return a whole number of 64 bits: a fraction is cut off, and what is no such number is 0."""
-    if isinstance(value, float) and -LARGEST < value < LARGEST:
-        return int(value)
-    return value if type(value) in _NUMBERS else 0
+    """Return a whole number of 64 bits, as SQLite's CAST AS INTEGER does: the first digits of a text, or 0."""
+    if type(value) in _NUMBERS:
+        return value
+    if not isinstance(value, float):
+        first = _DIGITS.match(_read_text(value))
+        value = int(first[0]) if first else 0
+    return int(max(-LARGEST, min(value, LARGEST)))
 
 
 def _read_text(value: Any) -> Any:

@@ -88,7 +88,8 @@ class ClassColumn:
         if self._unit_columns is None:
             # By hand SQLite takes a unit of 64 bits; no request asks for so much.
             columns = np.array([(p, *units) for p, units in self.units.items()], np.int64)
-            narrow = np.minimum(columns, np.iinfo(np.int32).max).astype(np.int32)
+            bounds = np.iinfo(np.int32)
+            narrow = columns.clip(bounds.min, bounds.max).astype(np.int32)
             providers, mins, steps = narrow.reshape(-1, 3).T.copy()
             self._unit_columns = providers, mins, steps
         return self._unit_columns

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Integer, String
 
-from placement.db import invariants, models, unreadable_values
+from placement.db import invariants, models, scrub, unreadable_values
 from placement.db.database import Database
-from tests.db.test_invariants_damage import Stage, answers, ask_all, told
+from tests.db.test_invariants_damage import Stage, answers, ask_all, generation, told
 from tests.db.test_invariants_damage import stage as stage
 from tests.support.damage import (
     OTHER_BYTES,
@@ -53,6 +53,31 @@ def test_a_value_that_is_no_number_stays_where_it_is(stage: Stage, damage: Damag
 
     assert VALUES in told(stage.db)
     ask_all(stage, service)
+
+
+@pytest.mark.parametrize("stage", ["sqlite-unshared"], indirect=True)
+@pytest.mark.parametrize("how", OTHER_TYPES)
+def test_an_inventory_with_such_values_is_written_to(stage: Stage, how: str) -> None:
+    """No answer is a fault: an amount that does not fit is read again, by another statement."""
+    for column in ("total", "reserved", "min_unit", "max_unit", "step_size", "used"):
+        service = stage.struck(Damage("inventories", column, how))
+        for amount in (1, 1000):
+            sets = {STRUCK.uuid("root"): {STRUCK.custom: amount}}
+            uuid = STRUCK.uuid("new")
+            body = STRUCK.entry(sets, generation(service, uuid))
+            assert service.send("PUT", f"/allocations/{uuid}", body).status in (204, 409)
+
+
+@pytest.mark.parametrize("stage", ["sqlite-unshared"], indirect=True)
+@pytest.mark.parametrize("how", OTHER_BYTES)
+@pytest.mark.parametrize("table, column", [("resource_providers", "name"), ("traits", "name")])
+def test_a_provider_with_such_a_name_is_written(stage: Stage, table: str, column: str, how: str) -> None:
+    service = stage.struck(Damage(table, column, how))
+    path = f"/resource_providers/{STRUCK.uuid('child')}"
+    known = service.send("GET", path).json["generation"]
+    body = {"resource_provider_generation": known, "traits": ["HW_CPU_X86_VMX"]}
+    assert service.send("PUT", f"{path}/traits", body).status == 200
+    scrub.scrub_all(stage.db)
 
 
 NO_TEXTS = [
