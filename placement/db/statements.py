@@ -223,7 +223,7 @@ def _have_types(rows: Sequence[Row], places: Sequence[int], types: Types) -> boo
 
 
 def _read_number(value: Any) -> Any:
-    """Return a whole number of 64 bits, as SQLite's CAST AS INTEGER does: the first digits of a text, or 0."""
+    """Return a whole number of 64 bits, as SQLite's CAST makes it: the first digits of a text, or 0."""
     if type(value) in _NUMBERS:
         return value
     if not isinstance(value, float):
