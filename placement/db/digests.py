@@ -49,14 +49,17 @@ _CHECKSUM = {
 # On PostgreSQL the digits of a number depend on a setting of the session.
 _RATIO = {"sqlite": "{}", "postgresql": "hashfloat8({})", "mysql": "{}"}
 
+# The driver of SQLite refuses to hand a text that is not UTF-8 to a function.
+_TEXT = {"sqlite": "CAST({} AS BLOB)", "postgresql": "{}", "mysql": "{}"}
+
 
 def _checksum(*values: ColumnElement[Any]) -> ColumnElement[int]:
     places = ", ".join(["{}"] * len(values))
     spelling = {kind: text.replace("{}", places) for kind, text in _CHECKSUM.items()}
-    # As bytes, since SQLite hands no text to a function that is not UTF-8.
-    as_bytes = ("CAST({} AS BLOB)" if isinstance(each.type, String) else "{}" for each in values)
-    spelling["sqlite"] = _CHECKSUM["sqlite"].replace("{}", ", ".join(as_bytes))
-    return cast(dialects.DialectText(spelling, *values), BigInteger)
+    given = (
+        dialects.DialectText(_TEXT, each) if isinstance(each.type, String) else each for each in values
+    )
+    return cast(dialects.DialectText(spelling, *given), BigInteger)
 
 
 MEASURE: ColumnElement[int] = _checksum(literal("digests of release 1", Text), literal(0.5, Float))

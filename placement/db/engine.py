@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from placement.db import address, character_sets, deadlines, dialects, driver_errors, transport
+from placement.db.statements import read_text
 
 MULTI_STATEMENTS = 1 << 16
 """The flag of the MySQL protocol for several statements in one message."""
@@ -167,19 +168,15 @@ def _set_up_sqlite(engine: Engine, synchronous: bool) -> None:
         # At NORMAL a WAL can lose its last commits when the power fails (sqlite.org/pragma.html).
         cursor.execute(f"PRAGMA synchronous = {'FULL' if synchronous else 'OFF'}")
         cursor.close()
-        connection.text_factory = _read_text
+        # SQLite stores any bytes as a text, such as names in Latin-1. Its driver would refuse to read these.
+        connection.text_factory = read_text
         # SQLite lacks a checksum function (placement.db.digests).
         connection.create_function("placement_crc32", -1, _sum_up, deterministic=True)
 
 
-def _read_text(value: bytes) -> str:
-    """Return a text. SQLite stores any bytes, such as names in Latin-1, which its driver refuses to read."""
-    return value.decode(errors="replace")
-
-
 def _sum_up(*values: object) -> int:
-    texts = tuple(_read_text(each) if isinstance(each, bytes) else each for each in values)
-    return zlib.crc32(repr(texts).encode())
+    # The digests pass texts as bytes.
+    return zlib.crc32(repr(tuple(map(read_text, values))).encode())
 
 
 def _allow_several(engine: Engine) -> None:
@@ -257,7 +254,7 @@ def _nodes(url: URL) -> list[tuple[str, int]]:
 def _connect_to_first(engine: Engine, nodes: list[tuple[str, int]], *, or_replica: bool) -> None:
     """Connect to the first server that accepts writes.
 
-    :param or_replica: if there is none, connect to the first that can be read.
+    :param or_replica: whether to connect to the first server that can be read, if none accepts writes.
     """
     engine.update_execution_options(**{HOSTS: len(nodes)})
 

@@ -463,7 +463,7 @@ VALUES = Invariant(
     "values can be read",
     _none,
     advice="Write a value of the type of the column: a time such as 2026-11-27 09:30:00 in UTC, or NULL. "
-    "Until then a wrong number counts as its whole part or 0, a wrong time as NULL, a blob as a text.",
+    "Until then a wrong number counts as its first digits or 0, a wrong time as NULL, a blob as a text.",
     look=unreadable_values.describe,
     shows_all=True,
 )

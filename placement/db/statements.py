@@ -208,7 +208,7 @@ _TEXTS: Types = frozenset({str, NoneType})
 
 def _find_typed(columns: Iterable[Any]) -> list[tuple[Types, list[int], Convert]]:
     """Return the places of whole numbers and of texts, with the types of their values and a conversion."""
-    kinds = ((Integer, _NUMBERS, _read_number), (String, _TEXTS, _read_text))
+    kinds = ((Integer, _NUMBERS, _read_number), (String, _TEXTS, read_text))
     found = (
         (types, [place for place, column in enumerate(columns) if isinstance(column.type, kind)], read)
         for kind, types, read in kinds
@@ -227,12 +227,13 @@ def _read_number(value: Any) -> Any:
     if type(value) in _NUMBERS:
         return value
     if not isinstance(value, float):
-        first = _DIGITS.match(_read_text(value))
+        first = _DIGITS.match(read_text(value))
         value = int(first[0]) if first else 0
     return int(max(-LARGEST, min(value, LARGEST)))
 
 
-def _read_text(value: Any) -> Any:
+def read_text(value: Any) -> Any:
+    """Return the text of bytes, with U+FFFD for each that is not UTF-8; any other value as it is."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 

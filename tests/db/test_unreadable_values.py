@@ -1,4 +1,4 @@
-"""On SQLite what is no time counts as NULL, and what is no number as 0 (specification 06 section 7.7)."""
+"""On SQLite a wrong time counts as NULL, a wrong number as its digits or 0 (specification 06 section 7.7)."""
 
 from typing import Any
 
